@@ -507,7 +507,7 @@ export type Health = {
   notices?: (string)[];
   /** In words, for an operator; the worst incident first. */
   sentence: string;
-  /** When the oldest open incident that somebody should look at began. Absent: there is none. */
+  /** When the oldest open incident began, of those of jobs that go on, or if there is none, of those of jobs that have ended. Absent: there is none at all. */
   since?: string;
   /** What is not known, in words, one line each; at most eight. */
   unknown: (string)[];
@@ -746,6 +746,8 @@ export type Incident = {
   imported?: boolean;
   /** Job: that of its root, else the only one that its findings are about. Empty: none, or several. */
   job: string;
+  /** When the job that it is about ended; of an incident that is over, that it ended with its job, and that the job did not end well. Absent: the job goes on, or it is about none. */
+  job_ended_at?: string;
   /** When it was last seen to go on. */
   last_seen: string;
   /** Ranks that wait because of it. */

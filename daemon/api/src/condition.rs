@@ -66,7 +66,8 @@ pub struct Health {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub advice: Option<String>,
-    /// When the oldest open incident that somebody should look at began. Absent: there is none.
+    /// When the oldest open incident began, of those of jobs that go on, or if there is none, of those of jobs that have ended.
+    /// Absent: there is none at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub since: Option<Timestamp>,

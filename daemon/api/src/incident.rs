@@ -67,6 +67,11 @@ pub struct Incident {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub resolved_at: Option<Timestamp>,
+    /// When the job that it is about ended; of an incident that is over, that it ended with its job, and that the job did not end
+    /// well. Absent: the job goes on, or it is about none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    pub job_ended_at: Option<Timestamp>,
     /// How often it was over and came back: what comes back within ten minutes is the same.
     #[serde(default)]
     pub times_back: u32,

@@ -41,7 +41,7 @@ impl Gathered {
         }
         let mut diagnosis = Diagnosis::new();
         diagnosis.update(&model, None, now);
-        diagnosis.gather(true, now);
+        diagnosis.gather(&model, true, now);
         let mut import = document(&model, &diagnosis, now, job);
         for known in &mut import.communicators {
             let hash = known.communicator.summary.comm_hash.trim_start_matches("0x");

@@ -1,10 +1,12 @@
 //! Findings and their incidents, together.
 
 use ringscope_api::clock::Timestamp;
-use ringscope_api::{Finding, Incident};
+use ringscope_api::{Condition, Finding, FindingState, Incident};
+use ringscope_model::{Model, Process};
 
 use super::Diagnosis;
 use super::incidents::{Incidents, SpeakError};
+use super::standings::Standings;
 
 /// What gathering changed.
 #[derive(Debug, Default)]
@@ -17,17 +19,40 @@ pub struct Gathered {
 
 impl Diagnosis {
     /// Makes incidents of what fires. To be called after every update that had news, and once a second.
-    pub fn gather(&mut self, has_news: bool, now: Timestamp) -> Gathered {
+    pub fn gather(&mut self, model: &Model, has_news: bool, now: Timestamp) -> Gathered {
         let mut gathered = Gathered::default();
         if has_news {
+            self.note_ends(model);
             let settled = self.incidents.settle(self.ledger.firing(), now);
             gathered.incidents = settled.incidents;
             for (finding, incident) in settled.moved {
                 gathered.findings.extend(self.ledger.join(&finding, &incident));
             }
         }
+        for incident in &mut gathered.incidents {
+            let is_over = incident.state == FindingState::Resolved && incident.job_ended_at.is_some();
+            if is_over && self.ended_well(model, &incident.job, now) {
+                *incident = self.incidents.job_ended_well(&incident.id).unwrap_or_else(|| incident.clone());
+            }
+        }
         gathered.incidents.extend(self.incidents.tick(now));
         gathered
+    }
+
+    /// Notes which incidents are about jobs that have ended.
+    pub(super) fn note_ends(&mut self, model: &Model) {
+        self.incidents.note_ends(|job| {
+            let (_, job) = model.job(job)?;
+            let mut ended = job.processes(model).map(Process::ended);
+            let first = ended.next()??;
+            ended.try_fold(first, |last, ended| Some(last.max(ended?)))
+        });
+    }
+
+    fn ended_well(&self, model: &Model, job: &str, now: Timestamp) -> bool {
+        let standings = Standings::of_job(model, self, now, job);
+        let standing = model.job(job).map(|(id, job)| standings.job(id, job));
+        standing.is_some_and(|standing| standing.condition == Condition::Healthy)
     }
 
     /// Every incident.

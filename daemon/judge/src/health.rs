@@ -21,7 +21,7 @@ pub fn health(jobs: &[Job], hosts: &[HostSummary], open: &[Incident], now: Times
         level: HealthLevel::Ok,
         sentence: String::new(),
         advice: None,
-        since: open.iter().map(|incident| incident.began_at).min(),
+        since: None,
         incidents: counts(open),
         hosts: tally(watched.iter().map(|host| host.standing.condition)),
         jobs: tally(live.iter().map(|job| job.standing.condition)),
@@ -36,9 +36,15 @@ pub fn health(jobs: &[Job], hosts: &[HostSummary], open: &[Incident], now: Times
         return health;
     }
     let mut parts = Vec::new();
-    let (mut level, words) = of_incidents(open, live.len() > 1, now);
-    parts.extend(words);
-    health.advice = worst(open).map(|incident| incident.advice.clone()).filter(|advice| !advice.is_empty());
+    let (mut level, words) = of_incidents(open, live.len(), now);
+    let worst = worst(open);
+    // What is wrong now comes before what is told of a job that has ended.
+    let is_history = worst.is_some_and(|incident| incident.job_ended_at.is_some());
+    let (first, last) = if is_history { (None, words) } else { (words, None) };
+    parts.extend(first);
+    health.advice = worst.map(|incident| incident.advice.clone()).filter(|advice| !advice.is_empty());
+    let such = open.iter().filter(|incident| incident.job_ended_at.is_some() == is_history);
+    health.since = such.map(|incident| incident.began_at).min();
     // What no incident tells of yet.
     for job in live.iter().filter(|job| job.standing.condition >= Condition::Degraded) {
         level = level.max(level_of(job.standing.condition));
@@ -60,6 +66,7 @@ pub fn health(jobs: &[Job], hosts: &[HostSummary], open: &[Incident], now: Times
             parts.push(reason(host));
         }
     }
+    parts.extend(last);
     if level == HealthLevel::Ok {
         (level, parts) = well(&health, &watched, &live);
     }
@@ -151,9 +158,12 @@ fn tally(conditions: impl Iterator<Item = Condition>) -> ConditionCounts {
     counts
 }
 
-/// The worst, and of equally bad ones that which began first.
+/// The worst, and of equally bad ones that which began first; one of a job that has ended only where there is no other.
 fn worst(open: &[Incident]) -> Option<&Incident> {
-    open.iter().min_by_key(|incident| (Reverse(incident.severity), incident.began_at, &incident.id))
+    let order = |incident: &&Incident| {
+        (incident.job_ended_at.is_some(), Reverse(incident.severity), incident.began_at, incident.id.clone())
+    };
+    open.iter().min_by_key(order)
 }
 
 fn is_told(open: &[Incident], is_it: impl Fn(&Incident) -> bool) -> bool {
@@ -173,17 +183,22 @@ fn level_of(condition: Condition) -> HealthLevel {
     }
 }
 
-/// The worst incident in its own words, and how many more there are. `of_several`: jobs run, so that it has to be said of which it tells.
-fn of_incidents(open: &[Incident], of_several: bool, now: Timestamp) -> (HealthLevel, Option<String>) {
+/// The worst incident in its own words, and how many more there are. Where several of `n_live` jobs run, or others than its own,
+/// it has to be said of which it tells.
+fn of_incidents(open: &[Incident], n_live: usize, now: Timestamp) -> (HealthLevel, Option<String>) {
     let Some(worst) = worst(open) else { return (HealthLevel::Ok, None) };
-    let level = match worst.severity {
-        Severity::Critical => HealthLevel::Critical,
-        Severity::Warning => HealthLevel::Warning,
-        Severity::Info => HealthLevel::Ok,
+    let level = match open.iter().map(|incident| incident.severity).max() {
+        Some(Severity::Critical) => HealthLevel::Critical,
+        Some(Severity::Warning) => HealthLevel::Warning,
+        Some(Severity::Info) | None => HealthLevel::Ok,
     };
     let mut words = trimmed(&worst.sentence).to_owned();
-    if of_several && !worst.job.is_empty() && !words.contains(&worst.job) {
+    let has_ended = n_live > 0 && worst.job_ended_at.is_some();
+    if (n_live > 1 || has_ended) && !worst.job.is_empty() && !words.contains(&worst.job) {
         words = format!("{}: {words}", worst.job);
+    }
+    if has_ended {
+        words += " (the job has ended)";
     }
     if let Some(acknowledged) = &worst.acknowledged {
         words += &format!(" ({} looks after it)", acknowledged.by);

@@ -169,6 +169,7 @@ impl Diagnosis {
             news.extend(self.update_summations(model, &groups, now));
             news.extend(self.update_jobs(model, None, now));
             news.extend(self.update_paces(model, now));
+            self.note_ends(model);
         }
         news
     }

@@ -89,6 +89,7 @@ pub fn incident(id: &str, host: &str, severity: Severity, sentence: &str) -> Inc
         first_seen: Timestamp(NOW.0 - 840_000_000_000),
         last_seen: NOW,
         resolved_at: None,
+        job_ended_at: None,
         findings: vec![id.into()],
         timeline: Vec::new(),
         acknowledged: None,

@@ -360,7 +360,10 @@ impl Hub {
         };
         self.note_findings(&mut state, findings, now);
         // What does not fire any more is over, also where nothing else is news.
-        let gathered = state.diagnosis.gather(true, now);
+        let gathered = {
+            let State { model, diagnosis, .. } = &mut *state;
+            diagnosis.gather(model, true, now)
+        };
         self.note_gathered(&mut state, gathered);
         self.versions.changed();
     }
@@ -478,7 +481,7 @@ impl Hub {
     }
 
     fn note_findings(&self, state: &mut State, findings: Vec<api::Finding>, now: Timestamp) {
-        let gathered = state.diagnosis.gather(!findings.is_empty(), now);
+        let gathered = state.diagnosis.gather(&state.model, !findings.is_empty(), now);
         if !findings.is_empty() {
             state.change.findings();
             state.keep_findings(findings);

@@ -251,6 +251,7 @@ fn incident(id: &str, state: FindingState, last_seen: Timestamp) -> Incident {
         first_seen: last_seen,
         last_seen,
         resolved_at: (state == FindingState::Resolved).then_some(last_seen),
+        job_ended_at: None,
         findings: vec![id.into()],
         timeline: Vec::new(),
         acknowledged: None,

@@ -17,7 +17,8 @@ pub struct IncidentFilter {
     pub host: Option<String>,
 }
 
-/// The incidents that the filter admits: open ones first, then the worst, then the newest.
+/// The incidents that the filter admits: open ones first, those of jobs that have ended behind the others; then the worst, then
+/// the newest.
 #[must_use]
 pub fn incidents(model: &Model, diagnosis: &Diagnosis, filter: &IncidentFilter) -> Vec<Incident> {
     let all = diagnosis.incidents();
@@ -41,11 +42,12 @@ pub fn incidents(model: &Model, diagnosis: &Diagnosis, filter: &IncidentFilter) 
     found
 }
 
-/// Open first, worst first, newest first.
+/// Open first, of these what is about jobs that have ended last; worst first, newest first.
 fn order(incident: &Incident) -> impl Ord + '_ {
     let is_over = incident.state == FindingState::Resolved;
     let newest = incident.resolved_at.unwrap_or(incident.began_at);
-    (is_over, Reverse(incident.severity), Reverse(newest), &incident.id)
+    let has_ended = !is_over && incident.job_ended_at.is_some();
+    (is_over, has_ended, Reverse(incident.severity), Reverse(newest), &incident.id)
 }
 
 /// One incident with its findings, as far as they are remembered.

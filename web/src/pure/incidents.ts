@@ -6,10 +6,11 @@ import { duration, list, plural, rankRanges } from "./format";
 
 const SEVERITIES: Severity[] = ["critical", "warning", "info"];
 
-/** As the daemon orders them: critical first; of equals the one that began first. */
+/** As the daemon orders them: what is about jobs that have ended last; critical first; of equals the one that began first. */
 export function worstIncidentsFirst(incidents: Incident[]): Incident[] {
   return [...incidents].sort(
     (a, b) =>
+      Number(a.job_ended_at !== undefined) - Number(b.job_ended_at !== undefined) ||
       SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity) || a.began_at.localeCompare(b.began_at) || a.id.localeCompare(b.id),
   );
 }

@@ -9,6 +9,8 @@ test("the worst incident comes first, of equals the one that began first", () =>
     incident({ id: "a", severity: "warning", began_at: "2026-03-01T01:00:00Z" }), incident({ id: "b", began_at: "2026-03-01T03:20:00Z" }), incident({ id: "c", began_at: "2026-03-01T03:10:00Z" }),
   ];
   expect(worstIncidentsFirst(all).map((one) => one.id)).toEqual(["c", "b", "a"]);
+  const past = incident({ id: "d", began_at: "2026-03-01T00:10:00Z", job_ended_at: "2026-03-01T03:00:00Z" });
+  expect(worstIncidentsFirst([past, ...all]).map((one) => one.id)).toEqual(["c", "b", "a", "d"]);
 });
 
 test("who signed in is named, whoever they say to be", () => {

@@ -87,6 +87,34 @@ fn the_worst_incident_comes_first_in_its_own_words() {
 }
 
 #[test]
+fn what_holds_a_job_back_comes_before_what_is_told_of_one_that_has_ended() {
+    let jobs = [job("train", JobState::Running, 0), job("old", JobState::Ended, 2)];
+    let hosts = [host("node-1", 0), host("node-2", 1)];
+    let slow = incident("b", "node-2", Severity::Warning, "node-2 is slow.");
+    let dead = Incident {
+        job: "old".to_owned(),
+        began_at: Timestamp(NOW.0 - 3_600_000_000_000),
+        job_ended_at: Some(Timestamp(NOW.0 - 60_000_000_000)),
+        advice: "See its output.".to_owned(),
+        ..incident("a", "node-1", Severity::Critical, "Rank 3 was killed.")
+    };
+    let health = health(&jobs, &hosts, &[dead.clone(), slow.clone()], NOW);
+    assert_eq!(health.sentence, "node-2 is slow; and 1 more incident");
+    assert_eq!(health.advice.as_deref(), Some("Look at its NICs."));
+    assert_eq!((health.level, health.since), (HealthLevel::Critical, Some(slow.began_at)));
+    // Nor does it hide what no incident tells of.
+    let hung = Job { standing: standing(Condition::Hung, "it hangs"), ..jobs[0].clone() };
+    check(
+        &[hung, jobs[1].clone()],
+        &hosts[..1],
+        std::slice::from_ref(&dead),
+        HealthLevel::Critical,
+        "train is hung: it hangs; old: Rank 3 was killed (the job has ended)",
+    );
+    check(&jobs[1..], &hosts[..1], &[dead], HealthLevel::Critical, "Rank 3 was killed");
+}
+
+#[test]
 fn of_several_jobs_it_is_said_which_one_an_incident_is_of() {
     let jobs = [job("train", JobState::Running, 0), job("tune", JobState::Running, 0)];
     let hosts = [host("node-1", 0), host("node-2", 1)];

@@ -49,6 +49,7 @@ impl Place {
             first_seen,
             last_seen: now,
             resolved_at: None,
+            job_ended_at: None,
             times_back: 0,
             findings: vec![root.id.clone()],
             timeline: Vec::new(),
@@ -79,13 +80,16 @@ impl Place {
         let after = incident.resolved_at.map(|at| duration(now.since(at))).unwrap_or_default();
         incident.state = FindingState::Firing;
         incident.resolved_at = None;
+        incident.job_ended_at = None;
         incident.times_back = incident.times_back.saturating_add(1);
         let text = match incident.times_back {
             1 => format!("{BACK} after {after}."),
             n => format!("{BACK} {n} times, now after {after}."),
         };
         // What flaps is one entry.
-        incident.timeline.retain(|event| event.text != OVER && !event.text.starts_with(BACK));
+        incident.timeline.retain(|event| {
+            event.text != OVER && event.text != OVER_WITH_JOB && !event.text.starts_with(BACK)
+        });
         let mut place = Self { incident, firing: Some(BTreeSet::new()), told: now, is_news: true };
         place.note(now, text);
         place
@@ -131,8 +135,20 @@ impl Place {
         std::mem::take(&mut self.is_news) || Incident { last_seen, cost, ..before } != *incident
     }
 
+    /// Whether its job has ended, and when.
+    pub(super) fn note_end_of_job(&mut self, at: Option<Timestamp>) {
+        self.is_news |= self.incident.job_ended_at != at;
+        self.incident.job_ended_at = at;
+    }
+
+    /// Whether nobody was told how it is now.
+    pub(super) const fn is_news(&self) -> bool {
+        self.is_news
+    }
+
     /// It, to be told of.
     pub(super) fn tell(&mut self, now: Timestamp) -> Incident {
+        self.is_news = false;
         self.told = now;
         self.incident.clone()
     }
@@ -147,7 +163,11 @@ impl Place {
     /// It is over. `heir`: the incident that its findings turned out to be of.
     pub(super) fn end(mut self, heir: Option<&str>, now: Timestamp) -> Incident {
         match heir {
-            Some(heir) => self.note(now, format!("It is the same as incident {heir}, and goes on there.")),
+            Some(heir) => {
+                self.note(now, format!("It is the same as incident {heir}, and goes on there."));
+                self.incident.job_ended_at = None;
+            }
+            None if self.incident.job_ended_at.is_some() => self.note(now, OVER_WITH_JOB.to_owned()),
             None => self.note(now, OVER.to_owned()),
         }
         if names_pid(&self.incident) {
@@ -317,6 +337,7 @@ const LOOKED: &str = "Looked: ";
 /// How soon after its end an incident that comes again is the same one: whoever looks after it still knows it.
 pub const BACK_WITHIN: Duration = Duration::from_secs(600);
 const OVER: &str = "It is over.";
+const OVER_WITH_JOB: &str = "It ended with its job.";
 /// What was advised in its place was about a process that may be gone.
 const ADVICE_OVER: &str = "It is over: nothing is to be done to the process.";
 const BACK: &str = "It came back";

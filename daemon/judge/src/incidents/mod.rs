@@ -113,6 +113,26 @@ impl Incidents {
         settled
     }
 
+    /// Notes of the jobs that open incidents are about whether they have ended, and when.
+    pub(super) fn note_ends(&mut self, ended: impl Fn(&str) -> Option<Timestamp>) {
+        let mut known: HashMap<String, Option<Timestamp>> = HashMap::new();
+        for place in self.open.values_mut().filter(|place| !place.incident.job.is_empty()) {
+            let job = &place.incident.job;
+            let at = match known.get(job) {
+                Some(at) => *at,
+                None => *known.entry(job.clone()).or_insert_with(|| ended(job)),
+            };
+            place.note_end_of_job(at);
+        }
+    }
+
+    /// The job with which it ended did so well: it is over as any other is. Returns it.
+    pub(super) fn job_ended_well(&mut self, id: &str) -> Option<Incident> {
+        let incident = self.over.get_mut(id)?;
+        incident.job_ended_at = None;
+        Some(incident.clone())
+    }
+
     /// What time alone changes.
     pub(super) fn tick(&mut self, now: Timestamp) -> Vec<Incident> {
         let mut changed = Vec::new();
@@ -122,7 +142,7 @@ impl Incidents {
                 place.incident.last_seen = place.incident.last_seen.max(now);
             }
             let spoke = place.end_silence(now);
-            if spoke || !is_past && now.since(place.told) >= LAST_SEEN_STEP {
+            if spoke || place.is_news() || !is_past && now.since(place.told) >= LAST_SEEN_STEP {
                 changed.push(place.tell(now));
             }
         }

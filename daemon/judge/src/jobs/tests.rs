@@ -201,10 +201,13 @@ fn who_gives_up_after_a_long_wait_is_not_to_blame() {
     assert!(told.advice.starts_with("It has ended: nothing can be done to it"), "{}", told.advice);
     let incident = stage.incident();
     assert_eq!((incident.id, incident.sentence, incident.advice), (id, told.message, told.advice));
+    let ended_at = incident.job_ended_at;
+    assert!(incident.resolved_at.is_none() && ended_at.is_some_and(|at| at <= stage.now), "{ended_at:?}");
     stage.step(30_000);
     assert_eq!(stage.firing(), [], "it is over, and nobody who gave up is to blame instead");
     let incident = stage.incident();
-    assert!(incident.resolved_at.is_some(), "{incident:#?}");
+    assert!(incident.resolved_at.is_some() && incident.job_ended_at == ended_at, "{incident:#?}");
+    assert_eq!(incident.timeline.last().unwrap().text, "It ended with its job.");
     assert!(incident.timeline.iter().any(|event| event.text.contains(&hang.message)), "{incident:#?}");
     stage.step(300_000);
     assert_eq!(stage.firing(), [], "a job that is over is told of for a while");
@@ -224,6 +227,7 @@ fn what_was_to_be_done_to_a_process_is_not_advised_once_it_is_over() {
     stage.step(3_000);
     let incident = stage.incident();
     assert!(incident.resolved_at.is_some() && !incident.advice.contains("1005"), "{incident:#?}");
+    assert_eq!(incident.job_ended_at, None);
 }
 
 #[test]

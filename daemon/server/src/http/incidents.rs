@@ -38,7 +38,7 @@ pub(super) fn routes() -> OpenApiRouter<Whole> {
         .routes(routes!(note))
 }
 
-/// Incidents: open ones first, worst first, newest first.
+/// Incidents: open ones first, of these what is about jobs that have ended last; worst first, newest first.
 #[utoipa::path(get, path = "/api/v1/incidents", tag = "incidents",
     params(
         ("state" = Option<FindingState>, Query, description = "Only open (`firing`), or only ended (`resolved`) ones."),

@@ -297,7 +297,7 @@ impl Stage {
     /// The only incident about a rank that is missing, as it is after the last look.
     #[track_caller]
     pub(super) fn incident(&mut self) -> Incident {
-        self.diagnosis.gather(true, self.now);
+        self.diagnosis.gather(&self.model, true, self.now);
         let all = self.diagnosis.incidents().all();
         let all: Vec<&Incident> = all.filter(|one| one.finding == FindingKind::RankMissing).collect();
         let [one] = all.as_slice() else { panic!("{all:#?}") };

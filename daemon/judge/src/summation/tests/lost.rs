@@ -160,7 +160,7 @@ fn again(first: &Summing) -> Summing {
 fn a_loss_is_history_once_the_job_was_started_again() {
     let mut stage = Stage::at_work(Summing::new(), 5);
     stage.tell(6, left);
-    stage.diagnosis.gather(true, at(6));
+    stage.diagnosis.gather(&stage.model, true, at(6));
     let (first, lost) = (stage.summing.clone(), stage.only(FindingKind::RankDead).clone());
     end(&mut stage, 7);
     stage.look(8);
@@ -177,7 +177,7 @@ fn a_loss_is_history_once_the_job_was_started_again() {
     assert!(told.message.contains("; the job was started again at 2027-01-15 08:00:"), "{}", told.message);
     assert_eq!(of_job(&stage, 23).0, Condition::Healthy, "{:?}", of_job(&stage, 23));
     let words = told.message.clone();
-    stage.diagnosis.gather(true, at(23));
+    stage.diagnosis.gather(&stage.model, true, at(23));
     let incident = stage.diagnosis.incidents().all().next().unwrap();
     let told: Vec<&str> = incident.timeline.iter().rev().take(2).map(|event| &*event.text).collect();
     assert_eq!((&incident.sentence, &*told), (&words, &["It is over.", &*words][..]));

@@ -243,7 +243,7 @@ fn a_worker_that_is_waited_for_is_looked_at_once_and_told_with_where_it_is() {
     assert!(finding.advice.starts_with("See why /mnt/nfs/x gives nothing"), "{}", finding.advice);
     let details: Vec<_> = finding.details.iter().map(|detail| (&*detail.title, detail.lines.len())).collect();
     assert_eq!(details, [("worker 1 (train-1, rank 11)", 1)]);
-    stage.diagnosis.gather(true, at(8));
+    stage.diagnosis.gather(&stage.model, true, at(8));
     let incident = stage.diagnosis.incidents().open().next().unwrap();
     let told: Vec<&str> = incident.timeline.iter().map(|event| &*event.text).collect();
     assert!(told.iter().any(|text| text.starts_with("Looked: Worker 1 (train-1, rank 11)")), "{told:?}");
