@@ -94,11 +94,14 @@ impl<'a> Standings<'a> {
 
     fn note(&mut self, finding: &'a Finding) {
         let is_past = finding.imported;
+        // A job that has ended holds no host, but says that one is lost.
+        let is_of_host = finding.finding == FindingKind::HostLost
+            || !is_of_processes(finding) && !self.has_ended(&finding.job);
         for culprit in &finding.accused {
             if let Some(pid) = culprit.pid {
                 worst(&mut self.by_process, (is_past, &*culprit.host, pid), finding);
             }
-            if !is_of_processes(finding) {
+            if is_of_host {
                 worst(&mut self.by_host, (is_past, &*culprit.host), finding);
             }
         }
@@ -109,7 +112,7 @@ impl<'a> Standings<'a> {
             finding.finding,
             FindingKind::FinalDisagrees | FindingKind::FinalUnexplained | FindingKind::PartlySeen
         );
-        if !finding.host.is_empty() && !is_of_whole && !is_of_processes(finding) {
+        if !finding.host.is_empty() && !is_of_whole && is_of_host {
             worst(&mut self.by_host, (is_past, &*finding.host), finding);
         }
         if !finding.job.is_empty() {
@@ -121,6 +124,12 @@ impl<'a> Standings<'a> {
                 worst(&mut self.stuck, &*finding.comm, finding);
             }
         }
+    }
+
+    /// Whether there is such a job, and all its processes have ended.
+    fn has_ended(&self, job: &str) -> bool {
+        let known = self.model.job(job);
+        known.is_some_and(|(_, job)| job.processes(self.model).all(|process| process.ended().is_some()))
     }
 
     /// A rank in one communicator.

@@ -202,6 +202,7 @@ fn who_gives_up_after_a_long_wait_is_not_to_blame() {
     let incident = stage.incident();
     assert_eq!((incident.id, incident.sentence, incident.advice), (id, told.message, told.advice));
     let ended_at = incident.job_ended_at;
+    assert_eq!(of_host(&stage, "host-1").condition, Condition::Healthy, "an ended job holds no host");
     assert!(incident.resolved_at.is_none() && ended_at.is_some_and(|at| at <= stage.now), "{ended_at:?}");
     stage.step(30_000);
     assert_eq!(stage.firing(), [], "it is over, and nobody who gave up is to blame instead");
