@@ -23,6 +23,10 @@ use crate::config;
 
 An incident is one cause with all that follows from it. `ringscope incident ID` shows all that is known of one.
 
+An incident closes when what it tells of is over, also soon after its job has ended. A critical one that ended with a job
+that did not end well is told below the first line of `ringscope status`, and on the page, until somebody acknowledges it,
+the job runs again, or a day has passed. It does not change the exit status.
+
 Exit status: 0 printed, also where incidents are open (ask `ringscope status`), 1 no answer, 64 wrong usage")]
 pub struct IncidentsArgs {
     #[command(flatten)]
@@ -171,6 +175,7 @@ fn line(incident: &Incident, now: Timestamp) -> String {
     let lasted = duration(ended.unwrap_or(now).since(incident.began_at));
     let time = match ended {
         _ if incident.imported => format!("imported: began {}", moment(incident.began_at, now)),
+        Some(_) if incident.job_ended_at.is_some() => format!("ended with its job, after {lasted}"),
         Some(_) => format!("over, after {lasted}"),
         None => format!("for {lasted}"),
     };

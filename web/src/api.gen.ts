@@ -503,7 +503,7 @@ export type Health = {
   jobs: ConditionCounts;
   /** How bad it is. */
   level: HealthLevel;
-  /** What the daemon has to say of itself, one line each, e.g. that its certificate ends soon. Absent: nothing. */
+  /** What else there is to say, one line each, and changes no level: what ended within a day with jobs that did not end well and nobody has acknowledged; and of the daemon itself, e.g. that its certificate ends soon. Absent: nothing. */
   notices?: (string)[];
   /** In words, for an operator; the worst incident first. */
   sentence: string;

@@ -79,7 +79,8 @@ pub struct Health {
     pub jobs: ConditionCounts,
     /// What is not known, in words, one line each; at most eight.
     pub unknown: Vec<String>,
-    /// What the daemon has to say of itself, one line each, e.g. that its certificate ends soon. Absent: nothing.
+    /// What else there is to say, one line each, and changes no level: what ended within a day with jobs that did not end well and
+    /// nobody has acknowledged; and of the daemon itself, e.g. that its certificate ends soon. Absent: nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub notices: Vec<String>,

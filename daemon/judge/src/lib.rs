@@ -6,6 +6,7 @@
 //! with every update of all, for each host is compared with all others.
 
 mod advice;
+pub mod aftermath;
 mod causes;
 pub mod channels;
 pub mod coverage;

@@ -4,13 +4,14 @@ use ringscope_api::clock::Timestamp;
 use ringscope_api::words::plural;
 use ringscope_api::{Condition, FindingState, Health, HostSummary, Incident, Job, JobState};
 use ringscope_judge::Diagnosis;
+use ringscope_judge::aftermath;
 use ringscope_judge::health::{self, Cut};
 use ringscope_judge::standings::Standings;
 use ringscope_model::limits::STALE_AFTER;
 use ringscope_model::{Model, Refusal};
 
 use super::hosts::{hosts_as_they_stand, hosts_of_job};
-use super::incidents::{IncidentFilter, incidents};
+use super::incidents::{IncidentFilter, admitted, incidents};
 use super::jobs::jobs_as_they_stand;
 
 /// The one sentence. `job` and `host`: only of these; a job that is asked for by its name counts also when it has ended. While anything runs, or is wrong, what was imported is left out of the
@@ -38,7 +39,7 @@ pub fn health(
         Some(job) => hosts_of_job(model, diagnosis, now, job, keep),
         None => hosts_as_they_stand(model, diagnosis, &standings, now, keep),
     };
-    let filter = IncidentFilter {
+    let mut filter = IncidentFilter {
         state: Some(FindingState::Firing),
         job: job.map(str::to_owned),
         host: host.map(str::to_owned),
@@ -58,6 +59,9 @@ pub fn health(
     if let Some(over) = over {
         health::ended(&mut health, over, now);
     }
+    filter.state = Some(FindingState::Resolved);
+    let runs = |id: &str| jobs.iter().any(|job| job.id == id && job.state != JobState::Ended);
+    aftermath::tell(&mut health, admitted(model, diagnosis, &filter), runs, now);
     if job.is_none() && host.is_none() {
         whole(model, &mut health, now);
     }
@@ -131,8 +135,9 @@ mod tests {
     use ringscope_wire::batch;
 
     use super::*;
-    use ringscope_api::HealthLevel;
+    use ringscope_api::{HealthLevel, Severity};
     use ringscope_samples::cluster::{Cluster, at};
+    use ringscope_samples::objects;
 
     #[test]
     fn a_host_that_cannot_watch_what_starts_there_is_not_green() {
@@ -215,6 +220,27 @@ mod tests {
             all.sentence
         );
         assert!(all.sentence.contains(", failed: rank 1 on host-1"), "{}", all.sentence);
+    }
+
+    #[test]
+    fn what_ended_with_a_job_is_told_on_and_changes_no_level() {
+        let (now, host) = (objects::NOW, "node-1");
+        let left = Incident {
+            state: FindingState::Resolved,
+            resolved_at: Some(now),
+            job_ended_at: Some(now),
+            ..objects::incident("a", host, Severity::Critical, "Rank 3 was killed.")
+        };
+        let (model, mut diagnosis) = (Model::new(), Diagnosis::new());
+        diagnosis.restore_incidents(vec![left]);
+        let of = |diagnosis: &Diagnosis, job, host| health(&model, diagnosis, now, job, host).notices;
+        for (job, host) in [(None, None), (Some("train"), None), (None, Some(host))] {
+            assert!(of(&diagnosis, job, host)[0].starts_with("train ended at "), "{job:?} {host:?}");
+        }
+        assert!(of(&diagnosis, Some("other"), None).is_empty());
+        assert_eq!(health(&model, &diagnosis, now, None, None).level, HealthLevel::Empty);
+        diagnosis.acknowledge("a", "ann", now).unwrap();
+        assert!(of(&diagnosis, None, None).is_empty());
     }
 
     #[test]

@@ -21,12 +21,22 @@ pub struct IncidentFilter {
 /// the newest.
 #[must_use]
 pub fn incidents(model: &Model, diagnosis: &Diagnosis, filter: &IncidentFilter) -> Vec<Incident> {
-    let all = diagnosis.incidents();
+    let mut found: Vec<Incident> = admitted(model, diagnosis, filter).cloned().collect();
+    found.sort_by(|one, other| order(one).cmp(&order(other)));
+    found
+}
+
+/// The same in no order.
+pub(super) fn admitted<'a>(
+    model: &'a Model,
+    diagnosis: &'a Diagnosis,
+    filter: &'a IncidentFilter,
+) -> impl Iterator<Item = &'a Incident> {
     let hosts: Option<Vec<&str>> = filter.job.as_ref().map(|job| {
         let processes = model.job(job).map(|(_, job)| job.processes(model));
         processes.into_iter().flatten().filter_map(|one| Some(&*one.identity()?.host)).collect()
     });
-    let admits = |incident: &&Incident| {
+    let admits = move |incident: &&Incident| {
         let is_of_job = |job: &String| {
             let of_host = || hosts.as_ref().is_some_and(|hosts| hosts.contains(&incident.host.as_str()));
             incident.job == *job || incident.job.is_empty() && of_host()
@@ -37,9 +47,7 @@ pub fn incidents(model: &Model, diagnosis: &Diagnosis, filter: &IncidentFilter) 
                 incident.host == *host || incident.culprits.iter().any(|one| one.host == *host)
             })
     };
-    let mut found: Vec<Incident> = all.all().filter(admits).cloned().collect();
-    found.sort_by(|one, other| order(one).cmp(&order(other)));
-    found
+    diagnosis.incidents().all().filter(admits)
 }
 
 /// Open first, of these what is about jobs that have ended last; worst first, newest first.

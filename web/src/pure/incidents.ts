@@ -46,7 +46,8 @@ export function speaker(signedIn: string, named: string): string {
 export function timeWords(one: Incident, nowMs: number): [string, string] {
   if (one.imported === true) return ["imported: began", ""];
   if (one.resolved_at == null) return ["since", `, for ${duration(Math.max(0, (nowMs - Date.parse(one.began_at)) / 1000))}`];
-  return ["", `, ${lastedWords(one)}`];
+  const withJob = one.job_ended_at === undefined ? "" : ", ended with its job";
+  return ["", `, ${lastedWords(one)}${withJob}`];
 }
 
 export function lastedWords(one: Incident): string {

@@ -22,6 +22,7 @@ test("who signed in is named, whoever they say to be", () => {
 test("since when and for how long, from the true beginning; from when to when where it is over", () => {
   expect(timeWords(incident(), NOW)).toEqual(["since", ", for 13 min"]);
   expect(timeWords(incident({ resolved_at: "2026-03-01T03:20:08Z" }), NOW)).toEqual(["", ", lasted 7 min"]);
+  expect(timeWords(incident({ resolved_at: "2026-03-01T03:20:08Z", job_ended_at: "2026-03-01T03:20:00Z" }), NOW)).toEqual(["", ", lasted 7 min, ended with its job"]);
 });
 
 test("what an incident says in full is elsewhere only begun", () => {
