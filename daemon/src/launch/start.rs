@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::time::Duration;
 
+use ringscope_api::signal;
 use tokio_util::task::TaskTracker;
 
 use super::args::LaunchArgs;
