@@ -102,7 +102,7 @@ async fn who_failed_first_is_known_also_where_nobody_called_the_library() {
         end(launch).check(status, &["first rank 2"]);
         let job = after(&client, name).await;
         assert_eq!(job.standing.condition, Condition::Failed, "{job:#?}");
-        assert!(job.standing.reason.contains("rank 2 "), "{job:#?}");
+        assert!(job.standing.reason.contains("ank 2 "), "{job:#?}");
         // The judge looks each second.
         let parts = ["ank 2 (", how, "; its launch then ended the job"];
         eventually(&format!("{name} is told of with {parts:?}"), async || {
@@ -147,8 +147,11 @@ async fn a_job_that_is_interrupted_has_not_failed_and_one_that_got_well_again_is
         "[ $RINGSCOPE_RESTART = 1 ] && sleep 1.5; [ $RINGSCOPE_RESTART = 1 ] || [ $RANK != 1 ] || exit 3";
     let ended = end(&mut of_four(&stage, &name, &["--restarts", "1"], &["sh", "-c", script]));
     ended.check(0, &[]);
-    let job = after(&client, &name).await;
-    assert_ne!(job.standing.condition, Condition::Failed, "{job:#?}");
+    // The judge looks each second.
+    until("the first failure is history", async || {
+        after(&client, &name).await.standing.condition != Condition::Failed
+    })
+    .await;
 }
 
 #[test]
