@@ -1,18 +1,19 @@
 //! Says in the folder that an agent reads what lies there, so that nobody removes what it has still to read
 //! ([`super::sweep`]): a file `.agent-<user>`, locked for as long as the agent lives. It is also touched, for an agent that is
-//! started again is away for a while.
+//! started again is away for a while. Its first line is where the agent sends to.
 
+use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ringscope_api::clock::Timestamp;
-use rustix::fs::{Dir, FlockOperation, Timespec, Timestamps, UTIME_NOW, flock, futimens};
+use rustix::fs::{Dir, FlockOperation, OFlags, Timespec, Timestamps, UTIME_NOW, flock, futimens};
 
 use super::beneath::{FileId, own_folder};
 use super::holder::Locks;
@@ -30,6 +31,8 @@ const ROOT_GROUP: u32 = 0;
 const SET_GROUP: u32 = 0o2000;
 /// Marks that are looked at: any user can leave some.
 const MAX_MARKS: usize = 256;
+/// Of a mark's first line: addresses of some daemons.
+const MAX_LINE_BYTES: u64 = 4 << 10;
 /// Looks at a lock that nobody is listed with, before it counts as an agent's.
 const LOOKS: usize = 3;
 /// Between two of them: who asks holds it for some microseconds.
@@ -44,8 +47,8 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// Leaves it in the folder.
-    pub(super) fn leave(dir: &Path) -> io::Result<Self> {
+    /// Leaves it in the folder, for an agent that sends to `daemons`.
+    pub(super) fn leave(dir: &Path, daemons: &str) -> io::Result<Self> {
         let user = rustix::process::geteuid().as_raw();
         let path = dir.join(name(user));
         // Not with `create`: the kernel may refuse to open a file for creation in a folder that is everybody's.
@@ -61,6 +64,8 @@ impl Mark {
                 create(&path)?
             }
         };
+        // Where it cannot be written, nobody knows where this one sends to.
+        let _ = write_line(&path, user, daemons);
         Ok(Self { file, is_locked: false, renewed: None })
     }
 
@@ -80,6 +85,18 @@ impl Mark {
 
 fn name(user: u32) -> String {
     format!(".agent-{user}")
+}
+
+/// Writes the first line of a mark. What is behind it says nothing, and is not cut.
+fn write_line(path: &Path, user: u32, line: &str) -> io::Result<()> {
+    let flags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().write(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    // Under another name it may be anything of this user's.
+    if !metadata.is_file() || metadata.uid() != user || metadata.nlink() != 1 {
+        return Err(io::Error::other("it is not the mark alone"));
+    }
+    file.write_all_at(format!("{line}\n").as_bytes(), 0)
 }
 
 fn create(path: &Path) -> io::Result<File> {
@@ -103,6 +120,26 @@ pub(super) fn is_read(dir: BorrowedFd<'_>, user: u32) -> bool {
 /// Whether somebody holds a lock there, be it one of them or, for a moment, somebody else who asks.
 pub(super) fn is_held(dir: BorrowedFd<'_>, user: u32) -> bool {
     is_marked(dir, user, is_locked)
+}
+
+/// Where those send to that read this user's segments now; `None` where they do not say it.
+pub(super) fn sends_to(dir: BorrowedFd<'_>, user: u32) -> Option<String> {
+    let told = RefCell::new(None);
+    is_marked(dir, user, |mark| {
+        if is_locked(mark) {
+            told.replace(first_line(mark));
+        }
+        told.borrow().is_some()
+    });
+    told.into_inner()
+}
+
+fn first_line(mark: &File) -> Option<String> {
+    let mut bytes = Vec::new();
+    mark.take(MAX_LINE_BYTES).read_to_end(&mut bytes).ok()?;
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    let line = String::from_utf8(bytes[..end].to_vec()).ok()?;
+    (!line.is_empty() && !line.chars().any(|c| c.is_control() || c.is_whitespace())).then_some(line)
 }
 
 /// Whether a lock is that of somebody else who asks: he holds it for a moment, and alone.
@@ -191,6 +228,25 @@ mod tests {
         assert!(!is_askers(&mark, &nowhere));
         flock(&agents, FlockOperation::Unlock).unwrap();
         assert!(is_askers(&mark, &nowhere), "nobody has it any more");
+    }
+
+    #[test]
+    fn a_living_agent_says_where_it_sends_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let user = rustix::process::geteuid().as_raw();
+        let sends_to = || sends_to(own_folder(dir.path()).unwrap().as_fd(), user);
+        let mut mark = Mark::leave(dir.path(), "http://a-long-name:9440,http://b:1").unwrap();
+        assert_eq!(sends_to(), None, "nobody holds it");
+        mark.renew(ringscope_api::clock::monotonic());
+        assert_eq!(sends_to().as_deref(), Some("http://a-long-name:9440,http://b:1"));
+        let mut next = Mark::leave(dir.path(), "http://c:1").unwrap();
+        next.renew(ringscope_api::clock::monotonic());
+        assert_eq!(sends_to().as_deref(), Some("http://c:1"));
+        let path = dir.path().join(name(user));
+        for nothing in ["", "no line", "a b\n", "\u{1b}[2J\n"] {
+            std::fs::write(&path, nothing).unwrap();
+            assert_eq!(sends_to(), None, "{nothing:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use prost::Message as _;
 use ringscope_api::clock::Timestamp;
+use ringscope_api::terminal::without_passwords;
 use ringscope_wire::batch::{Batch, FORMAT_VERSION, Process};
 use ringscope_wire::segment::layout;
 use tokio::sync::mpsc;
@@ -50,10 +51,12 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
     let transport = Transport::new(&config)?;
     let agent_id = uuid::Uuid::new_v4().to_string();
     let opening = (config.dir.clone(), config.state_dir.clone(), agent_id.clone(), config.backlog_bytes);
+    // For everybody on this host to see.
+    let daemons = without_passwords(&config.daemon_urls.join(",")).into_owned();
     let (mark, backlog) = tokio::task::spawn_blocking(move || {
         let (dir, state_dir, agent_id, backlog_bytes) = opening;
         folders::prepare_dir(&dir)?;
-        let mark = mark(&dir);
+        let mark = mark(&dir, &daemons);
         Ok::<_, AgentError>((mark, Backlog::open(&state_dir, &agent_id, backlog_bytes)?))
     })
     .await??;
@@ -93,8 +96,8 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
 }
 
 /// Where there can be none, the agent does its work without.
-fn mark(dir: &Path) -> Option<Mark> {
-    let mark = Mark::leave(dir);
+fn mark(dir: &Path, daemons: &str) -> Option<Mark> {
+    let mark = Mark::leave(dir, daemons);
     if let Err(error) = &mark {
         tracing::warn!(
             dir = %dir.display(),

@@ -93,6 +93,12 @@ pub fn is_held(dir: &Path) -> bool {
     opened(dir).is_ok_and(|dir| mark::is_held(dir.as_fd(), rustix::process::geteuid().as_raw()))
 }
 
+/// Where the agent sends to that reads this user's files in the folder; `None` where it does not say so, as agents of earlier
+/// releases.
+pub fn sends_to(dir: &Path) -> Option<String> {
+    mark::sends_to(opened(dir).ok()?.as_fd(), rustix::process::geteuid().as_raw())
+}
+
 fn opened(dir: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(dir, flags, Mode::empty())?)

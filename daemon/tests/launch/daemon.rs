@@ -61,6 +61,22 @@ async fn a_job_is_seen_by_an_agent_that_comes_and_goes_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_runs_and_sends_to_another_daemon_is_told() {
+    let (stage, _daemon, client) = served("launch-other").await;
+    let _agent = stage.agent();
+    until("the agent is seen", || async { !client.hosts().await.unwrap().is_empty() }).await;
+    let (own, other) = (stage.url(), "http://127.0.0.1:9");
+    for (url, is_told) in [(other, true), (&own, false)] {
+        let mut command = launch(&["--daemon", url, "--", "echo", "started"]);
+        let ended = end(command.env("RINGSCOPE_DIR", &stage.segment_dir.0));
+        ended.check(0, &[]);
+        let said = format!("an agent runs that sends to {own}, not to {other};");
+        assert_eq!(ended.err.matches(&said).count(), usize::from(is_told), "{ended:#?}");
+        assert!(ended.out.contains("started") && !ended.err.contains("one was started"), "{ended:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ends_of_processes_that_never_called_the_library_are_told_before_the_agent_goes() {
     let (stage, _daemon, client) = served("launch-quiet").await;
     let (name, url) = (format!("quiet-{}", mark()), stage.url());

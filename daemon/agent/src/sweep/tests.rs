@@ -123,7 +123,7 @@ fn what_is_not_a_segment_by_name_and_head_and_owner_stays() {
 fn while_an_agent_reads_and_a_while_longer_nothing_goes() {
     let folder = Folder::new();
     folder.segment(NOBODY, RUN, VERSION);
-    let mut mark = Mark::leave(folder.0.path()).unwrap();
+    let mut mark = Mark::leave(folder.0.path(), "http://d:1").unwrap();
     mark.renew(ringscope_api::clock::monotonic());
     assert_eq!(folder.swept(later(3)).1, 0);
     assert_eq!(folder.swept(later(100_000)).1, 0, "also one that was stopped for a day");
@@ -134,7 +134,7 @@ fn while_an_agent_reads_and_a_while_longer_nothing_goes() {
         (vec![format!(".agent-{}", rustix::process::geteuid().as_raw())], 1)
     );
     // The next one finds the mark of the one before.
-    Mark::leave(folder.0.path()).unwrap();
+    Mark::leave(folder.0.path(), "http://d:1").unwrap();
 }
 
 #[test]

@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
+use super::other_daemon;
 use super::output::{self, Room};
 use super::state::StateFolder;
 use super::tree;
@@ -40,12 +41,21 @@ pub(super) struct OwnAgent {
     looked_at: Option<Instant>,
     /// Somebody else's reads, as of the last look.
     is_read: bool,
+    /// It was said, where need be, that that one sends elsewhere.
+    is_told: bool,
 }
 
 impl OwnAgent {
     /// None runs yet.
     pub(super) fn new(inherited: Inherited) -> Self {
-        Self { inherited, agent: None, streams: JoinSet::new(), looked_at: None, is_read: false }
+        Self {
+            inherited,
+            agent: None,
+            streams: JoinSet::new(),
+            looked_at: None,
+            is_read: false,
+            is_told: false,
+        }
     }
 
     /// Its number, while it runs.
@@ -75,7 +85,10 @@ impl OwnAgent {
         // Who holds a lock is asked once: the kernel's list of all locks of the machine may be long, and a job too.
         self.is_read = self.is_read && sweep::is_held(&dir) || sweep::is_read(&dir);
         if self.is_read {
-            return None;
+            if std::mem::replace(&mut self.is_told, true) {
+                return None;
+            }
+            return other_daemon::note(&sweep::sends_to(&dir)?, &settings.arguments);
         }
         Some(match Agent::start(settings, &share.job, &dir, self.inherited) {
             Ok((agent, said)) => {

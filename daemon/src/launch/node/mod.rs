@@ -7,6 +7,7 @@
 mod agent;
 mod guard;
 mod host;
+mod other_daemon;
 mod output;
 mod own;
 mod ports;
