@@ -31,6 +31,8 @@ pub struct Evidence<'a> {
     pub has_communicators: bool,
     /// What it asked of the library.
     pub calls: Calls,
+    /// What the rounds of its summation groups do.
+    pub rounds: Rounds,
     /// The worst finding that accuses it.
     pub accused: Option<&'a Finding>,
     /// The worst finding because of which it waits.
@@ -84,6 +86,18 @@ pub enum Watched {
     },
     /// Only its log is read, which tells of no call.
     LogOnly,
+}
+
+/// What the rounds of a process's summation groups do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rounds {
+    /// It has had none, or is in no group.
+    #[default]
+    None,
+    /// It has had some, and nothing moves now.
+    Stand,
+    /// Parts are pushed, summed or pulled.
+    Move,
 }
 
 /// What was asked of the library, and what came of it.
@@ -227,7 +241,9 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
     if evidence.life == RankState::Imported && evidence.files_tell {
         return standing(Condition::Healthy, "read from files, which show nothing wrong".to_owned());
     }
-    unwatched(evidence).unwrap_or_else(|| with_left_out(&evidence.calls, of_calls(&evidence.calls)))
+    unwatched(evidence)
+        .or_else(|| of_rounds(evidence))
+        .unwrap_or_else(|| with_left_out(&evidence.calls, of_calls(&evidence.calls)))
 }
 
 /// How a process stands that was killed, or crashed. Where nobody knows by what, it may have been because another one failed.
@@ -363,6 +379,19 @@ fn unwatched(evidence: &Evidence<'_>) -> Option<Standing> {
 /// " since …" if it is known.
 fn told_since(since: Option<Timestamp>) -> String {
     since.map_or_else(String::new, |since| format!(" since {}", clock(since)))
+}
+
+/// How a process stands that asks nothing of the library for collectives, and takes part in summation rounds. One that waits
+/// there is told by a finding.
+fn of_rounds(evidence: &Evidence<'_>) -> Option<Standing> {
+    let calls = &evidence.calls;
+    let reason = match evidence.rounds {
+        _ if calls.issued > 0 || calls.open_for.is_some() => return None,
+        Rounds::None => return None,
+        Rounds::Stand => "it has taken part in summation rounds, and none goes on now",
+        Rounds::Move => "its summation rounds go on",
+    };
+    Some(standing(Condition::Healthy, reason.to_owned()))
 }
 
 fn of_calls(calls: &Calls) -> Standing {

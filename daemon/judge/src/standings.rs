@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::Diagnosis;
 use crate::standing::{
-    Calls, Evidence, NOBODY_THERE, Watched, condition_of, is_hang, not_judged, of_process, of_whole,
+    Calls, Evidence, NOBODY_THERE, Rounds, Watched, condition_of, is_hang, not_judged, of_process, of_whole,
     unseen_there, why_told,
 };
 use ringscope_api::clock::Timestamp;
@@ -37,8 +37,8 @@ pub struct Standings<'a> {
     by_comm: HashMap<&'a str, &'a Finding>,
     /// Communicators in which somebody is waited for.
     stuck: HashMap<&'a str, &'a Finding>,
-    /// Keys of the processes that are in a summation group.
-    summing: HashSet<&'a str>,
+    /// Of the processes that are in a summation group, by key, what its rounds do.
+    summing: HashMap<&'a str, Rounds>,
     /// Hosts from which an agent reports.
     looked_after: HashSet<&'a str>,
 }
@@ -72,12 +72,20 @@ impl<'a> Standings<'a> {
             told_last: HashMap::new(),
             by_comm: HashMap::new(),
             stuck: HashMap::new(),
-            summing: HashSet::new(),
+            summing: HashMap::new(),
             looked_after: model.looked_after(now).collect(),
         };
         for group in model.summations() {
-            let members = group.members().filter_map(|(place, _)| group.process(place, model));
-            all.summing.extend(members.map(Process::key));
+            for (place, member) in group.members() {
+                let Some(process) = group.process(place, model) else { continue };
+                let rounds = match (member.works(now), member.has_worked()) {
+                    (true, _) => Rounds::Move,
+                    (false, true) => Rounds::Stand,
+                    (false, false) => Rounds::None,
+                };
+                let known = all.summing.entry(process.key()).or_default();
+                *known = rounds.max(*known);
+            }
         }
         let firing = diagnosis.firing().filter(|finding| finding.severity >= Severity::Warning);
         firing.filter(|finding| counts(finding)).for_each(|finding| all.note(finding));
@@ -160,6 +168,7 @@ impl<'a> Standings<'a> {
     pub fn process(&self, process: &Process) -> Standing {
         let mut evidence = self.evidence(process);
         evidence.accused = self.accused(process);
+        evidence.rounds = self.summing.get(process.key()).copied().unwrap_or_default();
         let (mut is_open, mut told) = (false, Vec::new());
         for rank in process.ranks() {
             let id = rank.local.communicator();
@@ -205,7 +214,7 @@ impl<'a> Standings<'a> {
         let present = || job.present(self.model, self.now);
         // A launcher, or what prepares something: where others called the library, they are the job.
         let took_part =
-            |process: &Process| process.has_communicators() || self.summing.contains(process.key());
+            |process: &Process| process.has_communicators() || self.summing.contains_key(process.key());
         let has_part = is_over && present().any(took_part);
         let counts = |process: &&Process| match is_over {
             true => !has_part || took_part(process) || !has_ended_well(process),
@@ -311,7 +320,7 @@ impl<'a> Standings<'a> {
             silent: self.now.since(heard),
             watched,
             not_watched_there: self.not_watched_there(process),
-            has_communicators: process.has_communicators() || self.summing.contains(process.key()),
+            has_communicators: process.has_communicators() || self.summing.contains_key(process.key()),
             lacks: is_stopped(process).then(|| STOPPED.to_owned()),
             ..Evidence::default()
         }

@@ -43,6 +43,11 @@ fn green_needs_evidence() {
         evidence
     };
     check(&calls(|calls| *calls = Calls::default()), Condition::Healthy, "nothing was asked");
+    let rounds = |rounds| Evidence { rounds, ..calls(|calls| *calls = Calls::default()) };
+    check(&rounds(Rounds::Move), Condition::Healthy, "its summation rounds go on");
+    check(&rounds(Rounds::Stand), Condition::Healthy, "none goes on now");
+    let also = Evidence { rounds: Rounds::Move, ..calls(|calls| calls.completion_known = false) };
+    check(&also, Condition::Unknown, "profiler interface");
     let idle = "it completed 9 calls, and none was asked for since 2 h 00 min";
     check(&calls(|calls| calls.completed_ago = Some(s(7200))), Condition::Healthy, idle);
     let uncounted = |calls: &mut Calls| (calls.completed, calls.completed_ago) = (8, Some(s(7200)));

@@ -5,7 +5,7 @@ mod stuck;
 
 use std::collections::BTreeSet;
 
-use ringscope_api::{Finding, FindingKind, Severity, SummationRole as Role};
+use ringscope_api::{Condition, Finding, FindingKind, Severity, SummationRole as Role};
 use ringscope_model::Model;
 use ringscope_model::summation::Place;
 use ringscope_samples::cluster::{at, batch, ended};
@@ -15,6 +15,7 @@ use ringscope_wire::batch::{
 };
 
 use crate::Diagnosis;
+use crate::standings::Standings;
 
 /// A group at work and what is concluded of it.
 struct Stage {
@@ -71,6 +72,27 @@ fn a_healthy_group_has_no_findings() {
     let mut stage = Stage::at_work(Summing::new(), 70);
     stage.look(71);
     assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
+}
+
+#[test]
+fn rounds_that_go_on_are_evidence_of_work() {
+    let stage = Stage::at_work(Summing::new(), 5);
+    let stands = |s: u64| {
+        let standings = Standings::of(&stage.model, &stage.diagnosis, at(s));
+        let (_, job) = stage.model.job("train").unwrap();
+        let all = job.processes(&stage.model).map(|process| standings.process(process));
+        all.map(|standing| (standing.condition, standing.reason)).collect::<Vec<_>>()
+    };
+    for (condition, reason) in stands(5) {
+        assert_eq!((condition, &*reason), (Condition::Healthy, "its summation rounds go on"));
+    }
+    let mut idle = Stage::at_work(Summing::new(), 0);
+    idle.model.apply(&idle.summing.batch(1, 0, |_, _| ()), at(1));
+    let standings = Standings::of(&idle.model, &idle.diagnosis, at(1));
+    let (_, job) = idle.model.job("train").unwrap();
+    for process in job.processes(&idle.model) {
+        assert_eq!(standings.process(process).reason, "nothing was asked of the library yet");
+    }
 }
 
 #[test]

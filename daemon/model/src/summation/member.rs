@@ -143,6 +143,22 @@ impl Member {
         self.finished.rate(now)
     }
 
+    /// Whether any part of it was pushed, summed or pulled so far.
+    #[must_use]
+    pub fn has_worked(&self) -> bool {
+        let moved = |traffic: &[SummationTraffic]| {
+            sum(traffic, |traffic| traffic.push_completed_bytes.saturating_add(traffic.pull_completed_bytes))
+        };
+        self.told.summed_bytes > 0 || self.told.services.iter().any(|service| moved(&service.traffic) > 0)
+    }
+
+    /// The same over the last seconds.
+    #[must_use]
+    pub fn works(&self, now: Timestamp) -> bool {
+        let moves = |flow: &Flow| flow.pushed.rate(now) > 0.0 || flow.pulled.rate(now) > 0.0;
+        self.summed.rate(now) > 0.0 || self.flows.iter().any(moves)
+    }
+
     /// How parts go through a stage, by its place; over the last seconds, or since the beginning if none left it then.
     #[must_use]
     pub fn pace(&self, stage: usize, now: Timestamp) -> StagePace {
