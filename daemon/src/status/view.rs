@@ -62,7 +62,7 @@ pub(super) fn text(status: &Status, look: Look, now: Timestamp) -> String {
     part("Hosts in trouble", in_trouble(&status.hosts, look));
     part("NICs down", nics(status, look, now));
     part("Jobs", jobs(&status.jobs, look));
-    part("Jobs that did not end well", ended(&status.jobs, look, now));
+    part("Jobs not known to have ended well", ended(&status.jobs, look, now));
     part("Communicators in use", communicators(&status.communicators, look));
     part("Summation groups in use", groups(&status.groups, look));
     parts.concat()
@@ -411,11 +411,11 @@ mod tests {
     }
 
     #[test]
-    fn of_a_job_that_did_not_end_well_it_is_said_when_and_why() {
+    fn of_a_job_not_known_to_have_ended_well_it_is_said_when_and_why() {
         let mut status = status();
         status.jobs.extend([job("well", JobState::Ended, 0), job("lost", JobState::Ended, 2)]);
         let text = text(&status, Look::default(), NOW);
-        let (_, ended) = text.split_once("Jobs that did not end well").unwrap();
+        let (_, ended) = text.split_once("Jobs not known to have ended well").unwrap();
         let row = ended.lines().find(|line| line.contains("lost")).unwrap_or_default();
         for part in ["11:46:00Z", "failed", "rank 3 on node-1: it was killed, or crashed"] {
             assert!(row.contains(part), "{part} in {row}");

@@ -200,7 +200,10 @@ async fn a_job_that_ended_badly_is_2_where_it_is_asked_for() {
     assert!(code == Some(3) && stdout.contains("its exit status is not known"), "{stdout}");
     let (code, stdout) = of(&[]);
     assert_eq!(code, Some(0), "what has ended is nobody's trouble now: {stdout}");
-    assert!(stdout.contains("Jobs that did not end well") && !stdout.contains("well ended"), "{stdout}");
+    assert!(
+        stdout.contains("Jobs not known to have ended well") && !stdout.contains("well ended"),
+        "{stdout}"
+    );
     daemon.stop().await;
 }
 
