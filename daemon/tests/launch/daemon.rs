@@ -91,12 +91,13 @@ async fn ends_of_processes_that_never_called_the_library_are_told_before_the_age
     assert_eq!(job.state, JobState::Ended, "{job:#?}");
 }
 
-/// The job by this name once it has ended, as the daemon tells it right after its launch.
+/// The job of four by this name once the daemon knows that it has ended.
 async fn after(client: &Client, name: &str) -> Job {
-    let job = client.jobs().await.unwrap().into_iter().find(|job| job.id == name);
-    let job = job.unwrap_or_else(|| panic!("{name} is not known"));
-    assert_eq!(job.state, JobState::Ended, "{job:#?}");
-    job
+    eventually(&format!("{name} has ended"), async || {
+        let job = client.jobs().await.unwrap().into_iter().find(|job| job.id == name);
+        job.filter(|job| job.state == JobState::Ended && job.n_processes >= 4)
+    })
+    .await
 }
 
 /// A launch of four ranks, watched from a folder of its own.
@@ -111,6 +112,7 @@ fn of_four(stage: &Stage, name: &str, options: &[&str], command: &[&str]) -> Com
 #[tokio::test(flavor = "multi_thread")]
 async fn who_failed_first_is_known_also_where_nobody_called_the_library() {
     let (stage, _daemon, client) = served("launch-failed").await;
+    let _agent = stage.agent();
     let folder = stage.dir.0.display().to_string();
     let at_work = [rounds().to_str().unwrap(), folder.as_str(), "0"];
     let quiet = "[ $RANK = 2 ] || sleep 1000; sleep $AFTER; exit 3";
@@ -118,12 +120,14 @@ async fn who_failed_first_is_known_also_where_nobody_called_the_library() {
         end(launch).check(status, &["first rank 2"]);
         let job = after(&client, name).await;
         assert_eq!(job.standing.condition, Condition::Failed, "{job:#?}");
-        assert!(job.standing.reason.contains("ank 2 "), "{job:#?}");
         // The judge looks each second.
-        let parts = ["ank 2 (", how, "; its launch then ended the job"];
+        let parts = ["ank 2 (", how];
         eventually(&format!("{name} is told of with {parts:?}"), async || {
             let reason = after(&client, name).await.standing.reason;
-            parts.iter().all(|part| reason.contains(part)).then_some(())
+            // On a busy machine all others may fail because of it before their launch ends them.
+            let has_ended_others = ["; its launch then ended the job", "; the other 3 ended "];
+            let is_told = parts.iter().all(|part| reason.contains(part));
+            (is_told && has_ended_others.iter().any(|words| reason.contains(words))).then_some(())
         })
         .await;
         let incidents = client.incidents(true).await.unwrap();
@@ -146,6 +150,7 @@ async fn who_failed_first_is_known_also_where_nobody_called_the_library() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_interrupted_has_not_failed_and_one_that_got_well_again_is_well() {
     let (stage, _daemon, client) = served("launch-interrupted").await;
+    let _agent = stage.agent();
     let name = format!("interrupted-{}", mark());
     let mut running =
         Running::start(&mut of_four(&stage, &name, &[], &["sh", "-c", "echo up; exec sleep 1000"]));
