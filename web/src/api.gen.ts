@@ -1553,7 +1553,7 @@ export type Standing = {
   condition: Condition;
   /** Why, in words: what is wrong, what would be needed to know, or what shows that it is well. Never empty. */
   reason: string;
-  /** It hangs only because it waits for others, whom a finding names. */
+  /** Somebody else is to blame as far as is known: it hangs only because it waits for others, whom a finding names, or it was killed, as launchers do where another process has failed. */
   waits?: boolean;
 };
 
