@@ -81,8 +81,16 @@ async fn words(cluster: &Cluster, job: &str) -> String {
 pub(crate) async fn ends_as(cluster: &Cluster, job: &str, expected: &Totals) {
     let client = cluster.client();
     let what = format!("the end of {job} is known");
-    cluster.eventually(&what, async || has_ended(&client, job).await.then_some(())).await;
-    let (issued, completed) = shown(&client, job).await.unwrap();
+    let (issued, completed) = cluster
+        .eventually(&what, async || {
+            if !has_ended(&client, job).await {
+                return None;
+            }
+            // The agent of another node may not have told of its ranks yet.
+            let (issued, completed) = shown(&client, job).await.unwrap();
+            (issued.len() >= expected.len()).then_some((issued, completed))
+        })
+        .await;
     assert_eq!(issued, *expected, "{job}: issued");
     assert_eq!(completed, *expected, "{job}: completed");
 }
