@@ -127,7 +127,11 @@ impl Launches {
                 continue;
             };
             match direct(&identity) {
-                Some(pid) => self.add(run, pid, (&note, identity), keys, now),
+                Some(pid) => self.add(run, Some(pid), (&note, identity), keys, now),
+                // It ended before anybody looked.
+                None if note.ending.is_some_and(|ending| is_recent(ending.at_ns, now)) => {
+                    self.add(run, None, (&note, identity), keys, now);
+                }
                 None => lost.push((run, note, identity)),
             }
         }
@@ -147,37 +151,35 @@ impl Launches {
                     && Status::read(pid.number).is_some_and(|status| status.own_pid == identity.pid)
             });
             match found {
-                Some((pid, _)) => self.add(run, *pid, (&note, identity), keys, now),
-                None if note.ending.is_some_and(|ending| is_recent(ending.at_ns, now)) => {
-                    // It ended before anybody looked.
-                    let gone = Pid { number: identity.pid, start_ticks: 0 };
-                    self.add(run, gone, (&note, identity), keys, now);
-                }
+                Some((pid, _)) => self.add(run, Some(*pid), (&note, identity), keys, now),
                 // How it ended is written down in a moment.
                 None if note.ending.is_none() && note.is_reaped && is_recent(identity.start_time_ns, now) => {
+                    self.add(run, None, (&note, identity), keys, now);
                 }
                 None => drop(self.passed.insert(run.to_owned())),
             }
         }
     }
 
+    /// `pid`: the process; `None`: it is gone, and nobody but the note's owner says whose it was.
     fn add(
         &mut self,
         run: &str,
-        pid: Pid,
+        pid: Option<Pid>,
         (note, identity): (&RunFile, batch::Identity),
         keys: &mut Keys,
         now: Now<'_>,
     ) {
-        // Of one that is gone nobody but the note's owner says whose it was.
-        let is_gone = note.ending.is_some();
-        let status = Status::read(pid.number).filter(|_| !is_gone);
-        let is_of = |owner: u32| is_gone || status.is_some_and(|status| status.is_of(owner));
+        let status = pid.map(|pid| Status::read(pid.number));
+        let is_of = |owner: u32| match status {
+            None => true,
+            Some(status) => status.is_some_and(|status| status.is_of(owner)),
+        };
         let file = note.file.filter(|file| is_of(file.owner));
         let of_user =
             |file: FileId| self.living.values().filter(|launched| launched.file.owner == file.owner).count();
         let Some(file) = file.filter(|file| of_user(*file) < MAX_LAUNCHED_PER_USER) else {
-            tracing::debug!(run, pid = pid.number, "a note of another user's process is passed over");
+            tracing::debug!(run, pid = identity.pid, "a note of another user's process is passed over");
             self.passed.insert(run.to_owned());
             return;
         };
@@ -185,7 +187,7 @@ impl Launches {
         let key = keys.own(key, file.owner);
         let launched = Launched {
             file,
-            pid,
+            pid: pid.unwrap_or(Pid { number: identity.pid, start_ticks: 0 }),
             own_pid: identity.pid,
             identity,
             account: Account::new(key),
