@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_api::words::duration;
+use ringscope_api::words::{capital, duration};
 use ringscope_api::{Detail, FindingKind, Severity, signal};
 use ringscope_model::ToldToEnd;
 
@@ -178,22 +178,29 @@ fn tell(
     };
     judgement.message =
         format!("{what} at {}{said}{}", words::clock(first.at), what_followed(sight, first, others));
-    judgement.advice = match it.exit.signal.or(it.exit.status) {
-        Some(_) if were_told(sight, others) => format!(
-            "Look at what it wrote last; `ringscope launch` prints it. If that says nothing, look at the kernel's log of {} (out \
-             of memory, Xid).",
-            sight.host_name(it)
-        ),
-        _ => format!(
-            "See its own output, and the kernel's log of {} (out of memory, Xid). If somebody ended the job, this is how it \
-             ended.",
-            sight.host_name(it)
-        ),
-    };
+    judgement.advice = advice(sight, first, others);
     if let Some(communicator) = communicator {
         case.warnings(communicator, &mut judgement);
     }
     case.tell(judgement, true);
+}
+
+/// What to do about the first that ended.
+fn advice(sight: &Sight<'_, '_>, first: Ended, others: &[Ended]) -> String {
+    let it = sight.process(first.process);
+    let host = sight.host_name(it);
+    let hint = it.exit.signal.and_then(|number| signal::hint(number.into()));
+    let hint = hint.map(|hint| format!("{}. ", capital(hint))).unwrap_or_default();
+    if hint.is_empty() && !were_told(sight, others) {
+        return format!(
+            "See its own output, and the kernel's log of {host} (out of memory, Xid). If somebody ended the job, this is how it \
+             ended."
+        );
+    }
+    format!(
+        "{hint}Look at what it wrote last; `ringscope launch` prints it. If that says nothing, look at the kernel's log of {host} \
+         (out of memory, Xid)."
+    )
 }
 
 /// Whether a launch has ended some of these; others may have failed because of the first before that.

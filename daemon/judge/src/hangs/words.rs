@@ -161,7 +161,9 @@ pub(super) fn stopped(process: &Process<'_>) -> Option<(&'static str, String)> {
 pub(super) fn ended(process: &Process<'_>) -> String {
     let status = process.exit.status.filter(|status| *status != 0);
     let words = match process.life {
-        Life::Killed if let Some(number) = process.exit.signal => return by_signal(number),
+        Life::Killed if let Some(number) = process.exit.signal => {
+            return format!("was ended by {}", signal::name(number.into()));
+        }
         Life::Killed if let Some(status) = status => {
             return format!("was ending with status {status} when it was killed");
         }
@@ -171,12 +173,6 @@ pub(super) fn ended(process: &Process<'_>) -> String {
         Life::Running | Life::Imported => "runs",
     };
     words.to_owned()
-}
-
-/// How a process ended by a signal, so that it can follow its name.
-fn by_signal(number: u8) -> String {
-    let hint = signal::hint(number.into()).map(|hint| format!(" ({hint})")).unwrap_or_default();
-    format!("was ended by {}{hint}", signal::name(number.into()))
 }
 
 /// What a process does while others wait for it: a word for `cause`, and a sentence that can follow its name.

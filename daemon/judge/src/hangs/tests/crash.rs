@@ -180,8 +180,10 @@ fn a_launch_knows_whom_it_has_ended_and_so_who_failed() {
     assert_eq!(only(&verdict).culprits, [3], "who fails because another one was killed may be seen first");
     let message = &only(&verdict).message;
     assert!(
-        message.contains("was ended by SIGKILL (") && message.ends_with("; its launch then ended the job")
+        message.contains("was ended by SIGKILL at ") && message.ends_with("; its launch then ended the job")
     );
+    let advice = &only(&verdict).advice;
+    assert!(advice.starts_with("Somebody killed it, or the kernel did because memory ran out: "), "{advice}");
     let verdict = look(&[(3, 0.5, status(3)), (4, 0.4, status(1))], ToldToEnd::Failure);
     assert_eq!(only(&verdict).culprits, [4]);
     assert_eq!(only(&look(&[(7, 0.1, signal(11))], ToldToEnd::Failure)).culprits, [7]);
