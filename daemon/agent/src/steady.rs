@@ -69,9 +69,10 @@ pub(super) fn goes_on(said: &Process, now: &Process) -> bool {
         exit_signal,
         launch_end,
     } = now;
-    *collector_state == said.collector_state
-        && *state == said.state
-        && *ended_at_ns == said.ended_at_ns
+    let has_ended_so = (*state, *ended_at_ns, *exit_status, *exit_signal, *launch_end)
+        == (said.state, said.ended_at_ns, said.exit_status, said.exit_signal, said.launch_end);
+    has_ended_so
+        && *collector_state == said.collector_state
         && *collector_off_since_ns == said.collector_off_since_ns
         && *level == said.level
         && *profiler_version == said.profiler_version
@@ -84,9 +85,6 @@ pub(super) fn goes_on(said: &Process, now: &Process) -> bool {
         && *unwatched_since_ns == said.unwatched_since_ns
         && *told_until_ns == said.told_until_ns
         && *told_by_peers == said.told_by_peers
-        && *exit_status == said.exit_status
-        && *exit_signal == said.exit_signal
-        && *launch_end == said.launch_end
         && *identity == said.identity
         && *dropped == said.dropped
         && *log_lacks == said.log_lacks
