@@ -71,20 +71,18 @@ pub(super) fn goes_on(said: &Process, now: &Process) -> bool {
     } = now;
     let has_ended_so = (*state, *ended_at_ns, *exit_status, *exit_signal, *launch_end)
         == (said.state, said.ended_at_ns, said.exit_status, said.exit_signal, said.launch_end);
+    let collects_so = (*collector_state, *collector_off_since_ns, *segment_version, *has_segment)
+        == (said.collector_state, said.collector_off_since_ns, said.segment_version, said.has_segment);
     has_ended_so
-        && *collector_state == said.collector_state
-        && *collector_off_since_ns == said.collector_off_since_ns
+        && collects_so
         && *level == said.level
         && *profiler_version == said.profiler_version
         && *plugin_chained == said.plugin_chained
         && *calls_seen == said.calls_seen
         && *n_libraries == said.n_libraries
-        && *has_segment == said.has_segment
         && *launched == said.launched
-        && *segment_version == said.segment_version
         && *unwatched_since_ns == said.unwatched_since_ns
-        && *told_until_ns == said.told_until_ns
-        && *told_by_peers == said.told_by_peers
+        && (told_until_ns, told_by_peers) == (&said.told_until_ns, &said.told_by_peers)
         && *identity == said.identity
         && *dropped == said.dropped
         && *log_lacks == said.log_lacks
