@@ -14,9 +14,9 @@ use ringscope_wire::batch::{self, Activity};
 
 use super::account::Account;
 use super::activity::Pace;
+use super::awaited_end::{Awaited, Said};
 use super::beneath::FileId;
 use super::claims::Keys;
-use super::ending::{Awaited, Said};
 use super::log_only::{Claimed, RunProcess};
 use super::process::Now;
 use super::procfs::{Pid, Stat, Status, all, boot_id};
@@ -334,7 +334,7 @@ impl Launched {
 
     fn end(&mut self, run: &str, now: Now<'_>) {
         let note = RunFile::read_of(now.dir, run, self.file.owner);
-        match self.ending.ask(&note, self.own_pid, now) {
+        match self.ending.ask(&note, self.own_pid, now.monotonic) {
             Said::NotYet => return,
             Said::Nothing => self.account.end(batch::ProcessState::Exited, now.wall.0),
             Said::Ends(ending) => {

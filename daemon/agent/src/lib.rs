@@ -17,7 +17,8 @@
 //! * `hardware`: the host's NICs and GPUs. `kernel`: what its kernel says.
 //! * `watch`: what processes do besides calling the library: their `activity`, and a `look` where the daemon's
 //!   `inquiries` ask for one; whose number a segment's process has is known by its lock (`holder`). `launches`: processes
-//!   that were started and have not called the library yet. `procfs`: what `/proc` says. `foreign`: text of others.
+//!   that were started and have not called the library yet. `ending`: how a process ended by the word of its launch, for which
+//!   `awaited_end` asks. `procfs`: what `/proc` says. `foreign`: text of others.
 //!   `beneath`, `regular`: files whose paths others have named. `claims`: whether a segment is what it says. `budget`: what one
 //!   user's files may cost. `rights`: what the agent may do. `folders`: those that an agent needs. `folder_file`: which files of the folder may go. `room`: whether the
 //!   folder has room for one more segment. `refused`: processes that have found none; `denied`: those whose segments may not be
@@ -33,6 +34,7 @@
 
 mod account;
 mod activity;
+mod awaited_end;
 mod backlog;
 mod beneath;
 mod budget;
@@ -44,7 +46,7 @@ mod connections;
 mod control;
 mod delta;
 mod denied;
-mod ending;
+pub mod ending;
 mod error;
 mod folder_file;
 mod folders;

@@ -12,9 +12,9 @@ use ringscope_logs::nccl_log::{CommunicatorFacts, End};
 use ringscope_wire::batch;
 
 use super::account::Account;
+use super::awaited_end::{Awaited, Said};
 use super::beneath::FileId;
 use super::claims::Keys;
-use super::ending::{Awaited, Said};
 use super::liveness::{Life, is_silent, look};
 use super::log_file::Reached;
 use super::log_folder;
@@ -256,7 +256,7 @@ impl Logged {
             let run = (self.name.run_id.as_str(), self.owner);
             let said = match self.account.ended() {
                 Some(_) => Said::Nothing,
-                None => self.ending.ask_run(dir, run, self.name.pid, now),
+                None => self.ending.ask_run(dir, run, self.name.pid, now.monotonic),
             };
             match said {
                 Said::NotYet => return,

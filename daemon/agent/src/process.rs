@@ -19,12 +19,12 @@ use ringscope_wire::segment::layout::{
 use ringscope_wire::segment::read::{Communicator, Identity};
 
 use super::account::Account;
+use super::awaited_end::{Awaited, Said};
 use super::beneath::FileId;
 use super::budget::Budgets;
 use super::calls::Calls;
 use super::completion::{self, Lost};
 use super::connections::{self, Connections};
-use super::ending::{Awaited, Said};
 use super::hardware::QueuePairStates;
 use super::join::{Wanted, find};
 use super::lacks;
@@ -227,7 +227,7 @@ impl Process {
         if self.account.ended().is_some() {
             return true;
         }
-        let said = self.ending.ask_run(now.dir, run, self.pid, now);
+        let said = self.ending.ask_run(now.dir, run, self.pid, now.monotonic);
         if said == Said::NotYet {
             return false;
         }

@@ -6,7 +6,9 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ringscope_agent::ending::cause_name;
 use ringscope_api::clock;
+use ringscope_wire::batch::launch_end::Cause;
 use rustix::process::{Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::{JoinError, JoinSet};
@@ -373,14 +375,14 @@ fn leave_ending(share: &Share, run: &str, exit: Exit, told: Option<WhyEnd>, at_n
         Exit::Status(status) => (Some(status), None),
         Exit::Signal(signal) => (None, Some(signal)),
     };
-    let (told, told_signal) = match told {
-        None => (None, None),
-        Some(WhyEnd::Failure) => (Some("failure"), None),
-        Some(WhyEnd::Signal(signal)) => (Some("signal"), Some(signal)),
-        Some(WhyEnd::LaunchGone) => (Some("launch_gone"), None),
-        Some(WhyEnd::WorkersDone) => (Some("workers_done"), None),
+    let (cause, told_signal) = match told {
+        None => (Cause::Unspecified, None),
+        Some(WhyEnd::Failure) => (Cause::Failure, None),
+        Some(WhyEnd::Signal(signal)) => (Cause::Signal, Some(signal)),
+        Some(WhyEnd::LaunchGone) => (Cause::LaunchGone, None),
+        Some(WhyEnd::WorkersDone) => (Cause::WorkersDone, None),
     };
-    let ending = note::Ending { status, signal, at_ns, told, told_signal };
+    let ending = note::Ending { status, signal, at_ns, told: cause_name(cause), told_signal };
     if let Err(error) = ending.leave(&watched_folder(share), run) {
         tracing::warn!(%error, "cannot write down for the agent how a process ended");
     }
