@@ -40,6 +40,8 @@ const MAX_GENERATIONS: usize = 24;
 const MAX_PROCESSES: usize = 65_536;
 /// What ended longer ago before it was seen is told by nobody.
 const RECENT_NS: u64 = 30_000_000_000;
+/// Of a process that had ended before anybody looked: no process has this number.
+const GONE: Pid = Pid { number: 0, start_ticks: 0 };
 /// Start times are right to a second against another boot time.
 const SLACK_NS: u64 = 2_000_000_000;
 
@@ -187,7 +189,7 @@ impl Launches {
         let key = keys.own(key, file.owner);
         let launched = Launched {
             file,
-            pid: pid.unwrap_or(Pid { number: identity.pid, start_ticks: 0 }),
+            pid: pid.unwrap_or(GONE),
             own_pid: identity.pid,
             identity,
             account: Account::new(key),

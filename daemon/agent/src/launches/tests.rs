@@ -230,13 +230,17 @@ fn notes_that_lie_are_passed_over() {
     std::os::unix::fs::symlink(folder.path("good"), folder.path("link")).unwrap();
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, folder.path("fifo"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    // One of another user: init's, or, where this is root, one that somebody else has written of root's process.
+    // One of another user, also if it says that it has ended: init's, or, where this is root, one that somebody else has written of
+    // root's process.
+    let mut other = good.clone();
+    other["ending"] = serde_json::json!({"status": 1, "at_ns": ringscope_api::clock::now().0});
+    if !rustix::process::getuid().is_root() {
+        other["pid"] = 1.into();
+        other["start_time_ns"] = Pid::of(1).unwrap().stat().unwrap().start_ns().unwrap().into();
+    }
+    folder.write("other", &other.to_string());
     if rustix::process::getuid().is_root() {
-        folder.write("other", &good.to_string());
         std::os::unix::fs::chown(folder.path("other"), Some(65_534), Some(65_534)).unwrap();
-    } else {
-        let init = Pid::of(1).unwrap().stat().unwrap().start_ns().unwrap();
-        folder.note("other", 1, init);
     }
     let mut odd = good;
     odd["job"] = "a\u{1b}[31m\u{202e}b".into();
@@ -308,4 +312,23 @@ fn a_launch_that_says_nothing_is_not_waited_for_long() {
     folder.poll(6, &nobody(), &[]);
     let told = folder.told();
     assert_eq!((told[0].state(), told[0].exit_status), (batch::ProcessState::Exited, None));
+}
+
+#[test]
+fn notes_of_ends_that_never_come_hold_nobody_up() {
+    let mut folder = Folder::new();
+    let sleeper = Sleeper::start();
+    let mut note = folder.note("z", sleeper.0.id(), sleeper.pid().stat().unwrap().start_ns().unwrap());
+    (note["pid"], note["reaped"]) = ((u32::MAX - 1).into(), true.into());
+    note["start_time_ns"] = ringscope_api::clock::now().0.into();
+    for run in 0..MAX_NEW {
+        folder.write(&format!("a{run}"), &note.to_string());
+    }
+    for seconds in 0..4 {
+        folder.poll(seconds, &nobody(), &[]);
+        folder.cleaned();
+    }
+    let pids: Vec<u32> = folder.told().iter().filter_map(|one| Some(one.identity.as_ref()?.pid)).collect();
+    assert_eq!(pids, [sleeper.0.id()]);
+    assert_eq!(folder.launches.passed.len(), MAX_NEW, "nothing comes of them any more");
 }
