@@ -14,7 +14,7 @@ use super::regular;
 use super::scheduled;
 
 /// A side file is no longer: a job's name and a command line.
-const MAX_BYTES: u64 = 64 << 10;
+pub const MAX_BYTES: u64 = 64 << 10;
 
 /// What the name of a private log says.
 #[derive(Clone, Debug, PartialEq, Eq)]

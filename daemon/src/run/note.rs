@@ -1,10 +1,13 @@
 //! What `ringscope run` leaves beside the log, `run-<run_id>.json`, so that the agent knows whose a log is also where the
 //! collector never came into the process, and which processes were started that have not called the library yet.
 
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ringscope_agent::procfs::{boot_id, own_start_ns};
+use ringscope_agent::run_file::MAX_BYTES;
 use ringscope_api::clock::Timestamp;
 use serde::Serialize;
 
@@ -59,7 +62,7 @@ pub(crate) struct Ending {
     pub(crate) signal: Option<i32>,
     /// When, nanoseconds since the Unix epoch.
     pub(crate) at_ns: u64,
-    /// Why it was told to end before that: `failure`, `signal`, `launch_gone`, `workers_done`. `None`: it was not.
+    /// Why it was told to end before that, in the words of [`ringscope_agent::ending::cause_name`]. `None`: it was not.
     pub(crate) told: Option<&'static str>,
     /// The signal that its launch was sent.
     pub(crate) told_signal: Option<i32>,
@@ -69,7 +72,7 @@ impl Ending {
     /// Writes it into the note of the run, if there is one.
     pub(crate) fn leave(&self, dir: &Path, run_id: &str) -> io::Result<()> {
         let path = path_in(dir, run_id);
-        let text = match std::fs::read(&path) {
+        let text = match read_own(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             text => text?,
         };
@@ -83,10 +86,26 @@ fn path_in(dir: &Path, run_id: &str) -> PathBuf {
     dir.join(format!("run-{run_id}.json"))
 }
 
-/// So that no reader sees half of it.
+/// Reads this user's note. In a folder that is everybody's, anything of anybody's may have its name: nothing of that is waited for.
+fn read_own(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    let is_own = metadata.is_file() && metadata.uid() == rustix::process::geteuid().as_raw();
+    // No agent reads a longer one.
+    if !is_own || metadata.len() > MAX_BYTES {
+        return Err(io::Error::other(format!("{} is no note of this user's", path.display())));
+    }
+    let mut text = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// So that no reader sees half of it, and into a file of its own.
 fn write(path: &Path, text: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
-    let left = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path));
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+    let left = file.write_all(text).and_then(|()| std::fs::rename(&temporary, path));
     if left.is_err() {
         // Nothing of it, where there is no room.
         let _ = std::fs::remove_file(&temporary);
@@ -96,10 +115,18 @@ fn write(path: &Path, text: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use ringscope_agent::ending::cause_name;
     use ringscope_agent::run_file::RunFile;
-    use ringscope_wire::batch::Identity;
+    use ringscope_wire::batch::launch_end::Cause;
+    use ringscope_wire::batch::{Identity, LaunchEnd};
 
     use super::*;
+
+    fn nowhere() -> LaunchNote {
+        LaunchNote { host: String::new(), variables: BTreeMap::new() }
+    }
 
     #[test]
     fn what_run_leaves_is_what_is_read() {
@@ -141,5 +168,42 @@ mod tests {
         assert_eq!(read.identity("machine", true), Some(expected));
         assert_eq!(read.identity("machine", false).unwrap().host, "machine");
         assert_eq!(RunFile::read(dir.path(), "0f3b"), RunFile::default());
+    }
+
+    #[test]
+    fn how_it_ended_is_read_as_it_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let note = Note::new(None, vec!["x".to_owned()], Timestamp(1), nowhere());
+        note.leave(dir.path(), "0f3a").unwrap();
+        for cause in [Cause::Failure, Cause::Signal, Cause::LaunchGone, Cause::WorkersDone] {
+            let told = cause_name(cause);
+            let ending = Ending { status: None, signal: Some(15), at_ns: 7, told, told_signal: Some(2) };
+            ending.leave(dir.path(), "0f3a").unwrap();
+            let read = RunFile::read(dir.path(), "0f3a");
+            assert_eq!((read.pid, read.boot_id.as_deref()), (Some(std::process::id()), Some(boot_id())));
+            let ended = read.ending.unwrap();
+            assert_eq!((ended.status, ended.signal, ended.at_ns), (None, Some(15), 7));
+            assert_eq!(ended.told, Some(LaunchEnd { cause: cause.into(), signal: 2 }));
+        }
+    }
+
+    #[test]
+    fn what_others_have_put_in_its_place_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = |name: &str| {
+            let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+            let path = dir.path().join(name);
+            rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        };
+        let ending = Ending { status: Some(0), signal: None, at_ns: 7, told: None, told_signal: None };
+        let note = || Note::new(None, vec!["x".to_owned()], Timestamp(1), nowhere());
+        pipe("run-a.json");
+        assert!(ending.leave(dir.path(), "a").is_err());
+        pipe("run-b.tmp");
+        assert!(note().leave(dir.path(), "b").is_err());
+        let long = vec![b' '; usize::try_from(MAX_BYTES).unwrap() + 1];
+        std::fs::write(dir.path().join("run-c.json"), long).unwrap();
+        assert!(ending.leave(dir.path(), "c").is_err());
+        assert!(ending.leave(dir.path(), "none").is_ok(), "nothing is watched");
     }
 }
