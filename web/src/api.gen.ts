@@ -848,7 +848,7 @@ export type Job = {
   last_seen: string;
   /** Communicators ever seen. */
   n_communicators: number;
-  /** Those of them that ended without running their exit handlers. */
+  /** Those of them that ended without running their exit handlers, and were not ended by their launch. */
   n_killed: number;
   /** Processes seen; of a job that was started again, those since then. */
   n_processes: number;

@@ -30,7 +30,7 @@ pub struct Job {
     pub world_size: Option<u32>,
     /// Processes seen; of a job that was started again, those since then.
     pub n_processes: u32,
-    /// Those of them that ended without running their exit handlers.
+    /// Those of them that ended without running their exit handlers, and were not ended by their launch.
     pub n_killed: u32,
     /// What its scheduler calls it. Absent: no scheduler started it, as far as is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

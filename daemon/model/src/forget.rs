@@ -183,7 +183,7 @@ impl Model {
             // One of an earlier life is none of the job's any more.
             if process.ended.unwrap_or(process.heard) >= newest {
                 job.forgotten.n_processes += 1;
-                job.forgotten.n_killed += u32::from(process.state() == ProcessState::Killed);
+                job.forgotten.n_killed += u32::from(process.was_killed());
             }
             if job.processes.is_empty() && job.communicators.is_empty() {
                 self.jobs.remove(name);

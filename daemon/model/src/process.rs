@@ -222,9 +222,16 @@ impl Process {
     #[must_use]
     pub fn state(&self) -> ProcessState {
         match self.state {
-            ProcessState::Killed if !self.was_needed() => ProcessState::Gone,
+            // Unless somebody knows by which signal it was.
+            ProcessState::Killed if !self.was_needed() && self.exit.signal.is_none() => ProcessState::Gone,
             state => state,
         }
+    }
+
+    /// Whether it was killed, or crashed, and not by its launch when that ended the job.
+    #[must_use]
+    pub fn was_killed(&self) -> bool {
+        self.state() == ProcessState::Killed && self.exit.told.is_none()
     }
 
     /// Whether something of it was under way, of a process that is gone: a communicator or a group that it shared, or a call.

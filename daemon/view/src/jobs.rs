@@ -6,7 +6,7 @@ use ringscope_api::clock::Timestamp;
 use ringscope_api::{self as api, CommunicatorState, Dropped, Finding, JobState};
 use ringscope_judge::Diagnosis;
 use ringscope_judge::coverage::JobCoverage;
-use ringscope_model::{Identity, Job, Model, Name, Process, ProcessState};
+use ringscope_model::{Identity, Job, Model, Name, Process};
 
 use super::bandwidth::{self, Bytes};
 use super::findings::{count, firing_by};
@@ -145,7 +145,7 @@ impl<'a> OfProcesses<'a> {
         }
         for process in job.present(model, now) {
             sum.n_processes += 1;
-            sum.n_killed += u32::from(process.state() == ProcessState::Killed);
+            sum.n_killed += u32::from(process.was_killed());
         }
         sum
     }

@@ -261,6 +261,22 @@ fn counters_and_bandwidth() {
 }
 
 #[test]
+fn how_a_launch_says_that_its_processes_ended_counts() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let failure = batch::LaunchEnd { cause: batch::launch_end::Cause::Failure.into(), signal: 0 };
+    let with = |place: usize, signal, launch_end| {
+        let mut process = ended(cluster.processes().remove(place), ProcessState::Killed, 10);
+        process.communicators.clear();
+        batch::Process { exit_signal: Some(signal), launch_end, ..process }
+    };
+    let mut model = Model::new();
+    model.apply(&batch(1, 10, vec![with(0, 11, None), with(1, 15, Some(failure))]), at(10));
+    let job = jobs(&model, &Diagnosis::new(), at(11)).remove(0);
+    assert_eq!((job.standing.condition, job.n_killed), (Condition::Failed, 1), "{job:#?}");
+    assert!(job.standing.reason.contains("it was ended by SIGSEGV"), "{}", job.standing.reason);
+}
+
+#[test]
 fn bus_factors() {
     let check =
         |primitive, n_ranks, expected| assert_eq!(bus_factor(primitive, n_ranks), expected, "{primitive}");
