@@ -2,7 +2,7 @@
 
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{Condition, Finding, FindingState, Incident};
-use ringscope_model::{Model, Process};
+use ringscope_model::Model;
 
 use super::Diagnosis;
 use super::incidents::{Incidents, SpeakError};
@@ -41,12 +41,7 @@ impl Diagnosis {
 
     /// Notes which incidents are about jobs that have ended.
     pub(super) fn note_ends(&mut self, model: &Model) {
-        self.incidents.note_ends(|job| {
-            let (_, job) = model.job(job)?;
-            let mut ended = job.processes(model).map(Process::ended);
-            let first = ended.next()??;
-            ended.try_fold(first, |last, ended| Some(last.max(ended?)))
-        });
+        self.incidents.note_ends(|job| model.job(job)?.1.ended(model));
     }
 
     fn ended_well(&self, model: &Model, job: &str, now: Timestamp) -> bool {

@@ -134,10 +134,8 @@ impl<'a> Standings<'a> {
         }
     }
 
-    /// Whether there is such a job, and all its processes have ended.
     fn has_ended(&self, job: &str) -> bool {
-        let known = self.model.job(job);
-        known.is_some_and(|(_, job)| job.processes(self.model).all(|process| process.ended().is_some()))
+        self.model.job(job).is_some_and(|(_, job)| job.ended(self.model).is_some())
     }
 
     /// A rank in one communicator.

@@ -359,6 +359,14 @@ impl Job {
         self.processes.iter().filter_map(|id| model.processes.get(id))
     }
 
+    /// When the last of its processes was seen to have ended. Absent: not all have, or none is known.
+    #[must_use]
+    pub fn ended(&self, model: &Model) -> Option<Timestamp> {
+        let mut ended = self.processes(model).map(Process::ended);
+        let first = ended.next()??;
+        ended.try_fold(first, |last, ended| Some(last.max(ended?)))
+    }
+
     /// How many processes it has.
     #[must_use]
     pub fn n_processes(&self) -> usize {
