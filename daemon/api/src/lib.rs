@@ -7,6 +7,7 @@
 
 mod access;
 mod bandwidth;
+pub mod blame;
 pub mod clock;
 mod communicator;
 mod condition;

@@ -39,21 +39,10 @@ pub fn hint(signal: i32) -> Option<&'static str> {
     }
 }
 
-/// How an end by a signal, or by none, counts where several have ended and one is to blame, the lowest first: SIGKILL comes from
-/// outside; a crash may be a victim's, and is still no way in which a process ends by itself.
-#[must_use]
-pub fn violence(signal: Option<i32>) -> u8 {
-    match signal {
-        Some(KILL) => 0,
-        Some(signal) if is_crash(signal) => 1,
-        _ => 2,
-    }
-}
-
 /// Whether a program gets it for an error of its own: SIGILL, SIGBUS, SIGFPE, SIGSEGV.
 #[must_use]
 pub const fn is_crash(signal: i32) -> bool {
     matches!(signal, 4 | 7 | 8 | 11)
 }
 
-const KILL: i32 = 9;
+pub(super) const KILL: i32 = 9;

@@ -11,7 +11,7 @@ use crate::standing::{
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{
     CommunicatorState, Condition, Finding, FindingKind, FindingState, JobState, RankState, Severity,
-    Standing, signal,
+    Standing, blame,
 };
 use ringscope_model::limits::STALE_AFTER;
 use ringscope_model::{
@@ -221,8 +221,8 @@ impl<'a> Standings<'a> {
         let mut processes: Vec<&Process> = present().filter(counts).collect();
         if is_over {
             // Who failed first, as far as that is known, is told first.
-            let violence = |process: &Process| signal::violence(process.exit().signal.map(i32::from));
-            processes.sort_by_key(|process| (violence(process), process.ended()));
+            let order = |process: &Process| blame::order(process.exit().signal.map(i32::from));
+            processes.sort_by_key(|process| (order(process), process.ended()));
         }
         let nothing = (Condition::Unknown, "none of its processes is known");
         let ended_by = if is_over { self.ended_by(id, job) } else { None }.filter(|finding| {

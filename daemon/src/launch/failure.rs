@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use ringscope_api::signal;
+use ringscope_api::blame::{self, AT_ONCE_NS};
 
 use super::protocol::{Exit, Role};
 
@@ -87,8 +87,8 @@ pub(super) fn first(failures: &[Failure]) -> Option<&Failure> {
     candidates.min_by_key(|failure| {
         let process = failure.process();
         let votes = process.map_or(0, |process| votes(&named, process));
-        let violence = process.map(|process| violence(process.exit));
-        (violence, Reverse(votes), process.map(FailedProcess::last_sign_ns))
+        let order = process.map(|process| order(process.exit));
+        (order, Reverse(votes), process.map(FailedProcess::last_sign_ns))
     })
 }
 
@@ -164,15 +164,13 @@ impl FailedProcess {
 }
 
 /// How an end counts, the lowest first.
-fn violence(exit: Exit) -> u8 {
+fn order(exit: Exit) -> u8 {
     match exit {
-        Exit::Signal(number) => signal::violence(Some(number)),
-        Exit::Status(_) => signal::violence(None),
+        Exit::Signal(number) => blame::order(Some(number)),
+        Exit::Status(_) => blame::order(None),
     }
 }
 
-/// News of a lost peer comes sooner than this.
-const AT_ONCE_NS: u64 = 500_000_000;
 /// Who says why it ends does so so shortly before.
 const LAST_WORDS_NS: u64 = 2_000_000_000;
 

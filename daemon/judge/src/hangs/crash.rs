@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
 use ringscope_api::words::{capital, duration};
-use ringscope_api::{Detail, FindingKind, Severity, signal};
+use ringscope_api::{Detail, FindingKind, Severity, blame, signal};
 use ringscope_model::ToldToEnd;
 
 use super::case::Case;
@@ -59,6 +59,7 @@ fn by_launch(sight: &Sight<'_, '_>) -> Option<(Ended, Vec<Ended>)> {
     let exit = |one: &Ended| sight.process(one.process).exit;
     let is_told = |one: &Ended| {
         let it = sight.process(one.process);
+        // A signal only a launch tells; a status a collector does too, but of nobody whose calls it does not see.
         it.exit.told == Some(ToldToEnd::Failure)
             || it.exit.signal.is_some()
             || it.exit.status.is_some() && !it.calls_seen
@@ -69,8 +70,8 @@ fn by_launch(sight: &Sight<'_, '_>) -> Option<(Ended, Vec<Ended>)> {
     let failed = || ended.iter().filter(|one| sight.process(one.process).ended_badly());
     let earliest = failed().map(|one| one.at).min()?;
     let at_once = failed().filter(|one| one.at.since(earliest) <= AT_ONCE);
-    let violence = |one: &Ended| signal::violence(exit(one).signal.map(i32::from));
-    let first = *at_once.min_by_key(|one| (violence(one), one.at))?;
+    let order = |one: &Ended| blame::order(exit(one).signal.map(i32::from));
+    let first = *at_once.min_by_key(|one| (order(one), one.at))?;
     ended.retain(|one| one.process != first.process);
     Some((first, ended))
 }
@@ -231,7 +232,6 @@ fn rank_in(sight: &Sight<'_, '_>, process: u32, communicator: Option<u32>) -> Op
 const SIGNALLED: u8 = 128;
 /// For how long after the end of a job it is told how it ended: so that whoever is to hear of it does.
 const TOLD_FOR: Duration = Duration::from_secs(120);
-/// Who fails because another one did does so sooner than this, as `ringscope launch` has it.
-const AT_ONCE: Duration = Duration::from_millis(500);
+const AT_ONCE: Duration = Duration::from_nanos(blame::AT_ONCE_NS);
 /// Two agents read every 250 ms, each at its own instants; and their batches take some time.
 const READINGS_APART: Duration = Duration::from_millis(300);
