@@ -3,7 +3,7 @@
 use prost::Message as _;
 use ringscope_api::clock::{self, Timestamp};
 use ringscope_store::{CountersRow, ProcessRow, Store, WriteSet};
-use ringscope_wire::batch::{Batch, Process, ProcessState};
+use ringscope_wire::batch::{Batch, LaunchEnd, Process, ProcessState, launch_end::Cause};
 
 use crate::common::batches::{SMALL, START_NS};
 use crate::common::daemon::{Daemon, config, sqlite};
@@ -66,6 +66,35 @@ async fn restarted(url: &str) {
     for number in acknowledged {
         let job = daemon.json(&format!("/api/v1/jobs/new-{number}")).await;
         assert_eq!(job["n_processes"], 2, "{job}");
+    }
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn how_processes_ended_is_known_after_a_restart() {
+    let dir = scratch("restart-ends");
+    let url = sqlite(&dir);
+    let daemon = Daemon::start(config(&url)).await;
+    daemon.until_ready().await;
+    let told = LaunchEnd { cause: Cause::Signal.into(), signal: 2 };
+    for (number, signal, told) in [(0, 11, None), (1, 15, Some(told))] {
+        let mut batch = newcomer(number);
+        for process in &mut batch.processes {
+            (process.state, process.ended_at_ns) = (ProcessState::Killed.into(), Some(clock::now().0));
+            (process.exit_signal, process.launch_end) = (Some(signal), told);
+        }
+        assert_eq!(daemon.send(&batch).await.status(), 200);
+    }
+    daemon.stop().await;
+    let daemon = Daemon::start(config(&url)).await;
+    daemon.until_ready().await;
+    until("all that ended", async || daemon.json("/readyz").await["unrestored_processes"] == 0).await;
+    for (job, words) in [
+        ("new-0", "it was ended by SIGSEGV (it crashed)"),
+        ("new-1", "its launch ended it: the launch was sent SIGINT"),
+    ] {
+        let job = daemon.json(&format!("/api/v1/jobs/{job}")).await;
+        assert!(job["standing"]["reason"].as_str().unwrap().contains(words), "{job}");
     }
     daemon.stop().await;
 }
