@@ -104,7 +104,8 @@ pub(super) fn blamed(failures: &[Failure], workers: u32) -> Option<String> {
     let others = named.iter().filter(|(rank, _)| **rank < workers && !has_failed(**rank));
     let (rank, named_most) = others.max_by_key(|(rank, named)| (named.votes, Reverse(**rank)))?;
     let is_blamed = named_most.votes > votes(&named, first);
-    is_blamed.then(|| format!("rank {rank} ({})", named_most.place))
+    let place = Some(&named_most.place).filter(|place| !place.is_empty());
+    is_blamed.then(|| place.map_or_else(|| format!("rank {rank}"), |place| format!("rank {rank} ({place})")))
 }
 
 /// A rank that others name in their last words.
@@ -142,12 +143,19 @@ fn votes(named: &BTreeMap<u32, Named>, process: &FailedProcess) -> usize {
     }
 }
 
-/// Ranks that a line names as the engine does, and where they are: `rank 3 (h2, 10.0.0.2)`.
+/// Ranks that a line names as the engine does, and where they are: `rank 3 (h2, 10.0.0.2)`, or `worker 3 had left the group`, which
+/// does not say where. Who only saw it (`(seen by rank 0 (h1, 10.0.0.1))`) is none of them.
 fn ranks_in(line: &str) -> impl Iterator<Item = (u32, &str)> {
-    line.split("rank ").skip(1).filter_map(|rest| {
+    let said = line.split_once(" (seen by ").map_or(line, |(said, _)| said);
+    let ranks = said.split("rank ").skip(1).filter_map(|rest| {
         let (rank, rest) = rest.split_once(" (")?;
         Some((rank.parse().ok()?, rest.split_once(')')?.0))
-    })
+    });
+    let leavers = said.split("worker ").skip(1).filter_map(|rest| {
+        let (rank, rest) = rest.split_once(' ')?;
+        rest.starts_with("had left the group").then(|| Some((rank.parse().ok()?, ""))).flatten()
+    });
+    ranks.chain(leavers)
 }
 
 impl FailedProcess {
@@ -280,6 +288,20 @@ mod tests {
         // Words of long ago say nothing.
         let quiet = said(2, one, 5020, 100, "epoch 1");
         assert_eq!(first_rank(&[victim, culprit, quiet]), Some(Role::Worker(3)));
+    }
+
+    #[test]
+    fn who_only_saw_it_is_not_named_and_who_left_is() {
+        let one = Exit::Status(1);
+        let closed = "all_reduce #10: rank 3 (h2, 10.0.0.2) closed the connection (seen by rank 0 (h1, 10.0.0.1))";
+        let victims = [said(0, one, 5000, 4990, closed), said(1, one, 5001, 4991, closed)];
+        let culprit = said(3, one, 5040, 5030, "ValueError");
+        assert_eq!(first_rank(&[&victims[..], &[culprit]].concat()), Some(Role::Worker(3)));
+        let left = "worker 2 began a round after worker 1 had left the group (seen by rank 0 (h1, 10.0.0.1))";
+        let failures = [server(5000, left), said(2, one, 5001, 4999, left)];
+        assert_eq!(blamed(&failures, 3), Some("rank 1".to_owned()));
+        let leaver = told(said(1, Exit::Status(3), 5030, 4999, left));
+        assert_eq!(first_rank(&[&failures[..], &[leaver]].concat()), Some(Role::Worker(1)));
     }
 
     #[test]
