@@ -293,7 +293,8 @@ mod tests {
     #[test]
     fn who_only_saw_it_is_not_named_and_who_left_is() {
         let one = Exit::Status(1);
-        let closed = "all_reduce #10: rank 3 (h2, 10.0.0.2) closed the connection (seen by rank 0 (h1, 10.0.0.1))";
+        let closed =
+            "all_reduce #10: rank 3 (h2, 10.0.0.2) closed the connection (seen by rank 0 (h1, 10.0.0.1))";
         let victims = [said(0, one, 5000, 4990, closed), said(1, one, 5001, 4991, closed)];
         let culprit = said(3, one, 5040, 5030, "ValueError");
         assert_eq!(first_rank(&[&victims[..], &[culprit]].concat()), Some(Role::Worker(3)));

@@ -10,6 +10,7 @@ use ringscope_api::{Detail, FindingKind, Severity, blame, signal};
 use ringscope_model::ToldToEnd;
 
 use super::case::Case;
+use super::errors::REMOTE;
 use super::scene::{Life, OperationState, Process};
 use super::sight::{Sight, is_over, lives};
 use super::{dead, kernel, words};
@@ -71,9 +72,16 @@ fn by_launch(sight: &Sight<'_, '_>) -> Option<(Ended, Vec<Ended>)> {
     let earliest = failed().map(|one| one.at).min()?;
     let at_once = failed().filter(|one| one.at.since(earliest) <= AT_ONCE);
     let order = |one: &Ended| blame::order(exit(one).signal.map(i32::from));
-    let first = *at_once.min_by_key(|one| (order(one), one.at))?;
+    let first = *at_once.min_by_key(|one| (order(one), is_told_of_peer(sight, one.process), one.at))?;
     ended.retain(|one| one.process != first.process);
     Some((first, ended))
+}
+
+/// Whether the library had told it that a peer was gone: it failed because of that one.
+fn is_told_of_peer(sight: &Sight<'_, '_>, process: u32) -> bool {
+    let mut parts = sight.parts(process).iter();
+    let error = |(communicator, place): &(u32, u32)| sight.member(*communicator, *place).error.as_ref();
+    parts.any(|part| error(part).is_some_and(|error| error.code == REMOTE))
 }
 
 /// Whether it has not ended all its communicators.
@@ -211,14 +219,27 @@ fn were_told(sight: &Sight<'_, '_>, others: &[Ended]) -> bool {
 
 /// What became of the others, as the rest of a sentence.
 fn what_followed(sight: &Sight<'_, '_>, first: Ended, others: &[Ended]) -> String {
-    let Some(next) = others.first() else { return String::new() };
+    let is_before = |one: &&Ended| first.at.since(one.at) > AT_ONCE;
+    let (before, after): (Vec<&Ended>, Vec<&Ended>) = others.iter().partition(is_before);
+    let preceded = match before.as_slice() {
+        [] => String::new(),
+        [one] => {
+            let who = words::who(sight, one.process, None);
+            format!("; {who} had ended {} before", duration(first.at.since(one.at)))
+        }
+        [.., last] => {
+            let earlier = duration(first.at.since(last.at));
+            format!("; {} others had ended before, the last one {earlier}", before.len())
+        }
+    };
+    let Some(next) = after.first() else { return preceded };
     if were_told(sight, others) {
-        return "; its launch then ended the job".to_owned();
+        return format!("; its launch then ended the job{preceded}");
     }
-    let n = if others.len() == 1 { "one".to_owned() } else { others.len().to_string() };
+    let n = if after.len() == 1 { "one".to_owned() } else { after.len().to_string() };
     match next.at.since(first.at) {
-        Duration::ZERO => format!("; the other {n} ended at about the same time"),
-        later => format!("; the other {n} ended {} later", duration(later)),
+        Duration::ZERO => format!("{preceded}; the other {n} ended at about the same time"),
+        later => format!("{preceded}; the other {n} ended {} later", duration(later)),
     }
 }
 

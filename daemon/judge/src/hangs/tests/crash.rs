@@ -3,7 +3,7 @@
 use ringscope_api::{FindingKind, Severity};
 use ringscope_model::{Exit, ToldToEnd};
 
-use super::super::scene::{Life, MemberState};
+use super::super::scene::{CommError, Life, MemberState};
 use super::build::{World, at, found, job, nothing, only};
 
 /// Two hosts of eight; all but rank 3 wait in a call.
@@ -190,4 +190,46 @@ fn a_launch_knows_whom_it_has_ended_and_so_who_failed() {
     for why in [ToldToEnd::Signal(2), ToldToEnd::LaunchGone, ToldToEnd::Failure] {
         nothing(&look(&[], why));
     }
+}
+
+#[test]
+fn who_failed_because_a_peer_was_gone_is_not_the_first() {
+    let look = |code| {
+        let (mut world, comm) = at_work();
+        kill_all_but(&mut world, &[], 0.6);
+        for process in 0..16 {
+            let told = Some(ToldToEnd::Failure);
+            world.process(process).exit = Exit { signal: Some(15), told, ..Exit::default() };
+        }
+        for (process, seconds) in [(4, 0.4), (3, 0.5)] {
+            world.kill(process, seconds);
+            let process = world.process(process);
+            (process.life, process.exit) = (Life::Exited, Exit { status: Some(1), ..Exit::default() });
+        }
+        world.member(comm, 4).error = Some(CommError { code, at: Some(at(0.3)), ..CommError::default() });
+        only(&world.until(2)).culprits.clone()
+    };
+    // `ncclRemoteError`, and none.
+    assert_eq!(look(6), [3]);
+    assert_eq!(look(0), [4]);
+}
+
+#[test]
+fn who_had_ended_long_before_the_first_failure_did_not_end_with_it() {
+    let (mut world, _) = at_work();
+    kill_all_but(&mut world, &[], 40.0);
+    for process in 0..16 {
+        let process = world.process(process);
+        (process.life, process.exit.status) = (Life::Exited, Some(1));
+    }
+    // It came to its end before it had called anything, and the others waited for it.
+    world.kill(5, 9.0);
+    let process = world.process(5);
+    (process.life, process.exit.status) = (Life::Exited, Some(0));
+    (process.launched, process.calls_seen) = (true, false);
+    world.look(41.0);
+    let message = only(&world.look(42.0)).message.clone();
+    let words =
+        "; global rank 5 (host-0, pid 4005) had ended 31 s before; the other 14 ended at about the same time";
+    assert!(message.starts_with("rank 0 (") && message.ends_with(words), "{message}");
 }
