@@ -87,6 +87,8 @@ pub struct Process<'a> {
     pub collector: Collector,
     /// Started through `ringscope run`.
     pub launched: bool,
+    /// A server of a summation service: it has a rank, and is no worker.
+    pub is_server: bool,
     /// It has called the library at least once (or its profiler spoke, or its log did).
     pub calls_seen: bool,
     /// How much is asked of the library now.

@@ -10,7 +10,8 @@ use crate::halted;
 pub(super) use ringscope_api::words::ranks;
 use ringscope_api::words::{duration, is_host, list, plural};
 
-/// "rank 5 (host-3, pid 4711, global rank 13)"; without a rank "pid 4711 on host-3 (global rank 13)".
+/// "rank 5 (host-3, pid 4711, global rank 13)"; without a rank "pid 4711 on host-3 (global rank 13)";
+/// "summation server (host-3, pid 4711, rank 5)".
 pub(super) fn who(sight: &Sight<'_, '_>, process: u32, rank: Option<u32>) -> String {
     let it = sight.process(process);
     let host = sight.host_name(it);
@@ -19,6 +20,9 @@ pub(super) fn who(sight: &Sight<'_, '_>, process: u32, rank: Option<u32>) -> Str
     let Some((name, number)) = rank.clone().or_else(|| global.clone()) else {
         return format!("pid {} on {host}", it.pid);
     };
+    if it.is_server {
+        return format!("summation server ({host}, pid {}, {name})", it.pid);
+    }
     let also = match (rank.is_some(), it.global_rank) {
         (true, Some(global)) if Some(global) != number => format!(", global rank {global}"),
         _ => String::new(),

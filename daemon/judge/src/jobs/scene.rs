@@ -1,11 +1,11 @@
 //! One job, as the model knows it, for the judge of hangs. Pure: it decides nothing but what is worth telling.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use ringscope_api::CommunicatorState;
 use ringscope_api::clock::Timestamp;
+use ringscope_api::{CommunicatorState, SummationRole};
 use ringscope_model::{
     self as model, CommunicatorId, Job, LocalState, Model, Name, Process, ProcessState, RankRef,
 };
@@ -55,7 +55,7 @@ pub(super) fn take<'a>(
         processes: Vec::new(),
         communicators: Vec::new(),
     };
-    let mut places = Places::default();
+    let mut places = Places { servers: servers(model, name), ..Places::default() };
     for (at, (known, ranks)) in communicators.iter().enumerate() {
         places.communicators.insert(known.id(), index(at));
         places.needed.extend(ranks.iter().map(|rank| (address(rank.process), u32::MAX)));
@@ -89,6 +89,14 @@ fn moment(model: &Model, job: &Job, now: Timestamp) -> Timestamp {
     if newest == Timestamp(0) { now } else { newest.min(now) }
 }
 
+/// The processes that only sum in groups of a job, by [`address`].
+fn servers(model: &Model, job: &str) -> HashSet<usize> {
+    let groups = model.summations().filter(|group| group.job(model) == job);
+    let places = groups.flat_map(|group| group.members().map(move |(place, _)| (group, place)));
+    let servers = places.filter(|(_, (role, _))| *role == SummationRole::Server);
+    servers.filter_map(|(group, place)| group.process(place, model)).map(address).collect()
+}
+
 /// Where what stands in the scene.
 #[derive(Default)]
 struct Places<'a> {
@@ -96,6 +104,8 @@ struct Places<'a> {
     /// Of processes, by [`address`].
     needed: FxHashMap<usize, u32>,
     communicators: HashMap<CommunicatorId, u32>,
+    /// Servers of summation services, by [`address`].
+    servers: HashSet<usize>,
 }
 
 impl<'a> Taken<'a> {
@@ -153,6 +163,7 @@ impl<'a> Taken<'a> {
             segment_version: collector.segment_version,
             collector: collector_of(process),
             launched: collector.launched,
+            is_server: places.servers.contains(&address(process)),
             calls_seen: collector.calls_seen || process.locals().next().is_some(),
             level: collector.level,
             activity: process.activity().map(|known| scene::Activity {

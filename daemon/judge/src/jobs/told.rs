@@ -138,9 +138,10 @@ pub(super) fn wanted(verdict: &Verdict, taken: &Taken<'_>) -> Vec<Wanted> {
 
 /// The judge's words as a sentence. A name stays as it is written.
 fn sentence(words: &str) -> String {
-    let begins_with_a_name = !["rank ", "ranks ", "global rank ", "one of ", "all ", "nothing ", "no file "]
-        .iter()
-        .any(|word| words.starts_with(word));
+    let begins_with_a_name =
+        !["rank ", "ranks ", "global rank ", "summation server ", "one of ", "all ", "nothing ", "no file "]
+            .iter()
+            .any(|word| words.starts_with(word));
     if begins_with_a_name { words.to_owned() } else { capital(words) }
 }
 

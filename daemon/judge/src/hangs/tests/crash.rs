@@ -233,3 +233,20 @@ fn who_had_ended_long_before_the_first_failure_did_not_end_with_it() {
         "; global rank 5 (host-0, pid 4005) had ended 31 s before; the other 14 ended at about the same time";
     assert!(message.starts_with("rank 0 (") && message.ends_with(words), "{message}");
 }
+
+#[test]
+fn a_summation_server_is_told_as_one_and_not_as_a_rank() {
+    let (mut world, _) = at_work();
+    kill_all_but(&mut world, &[], 0.6);
+    for process in 0..16 {
+        let told = Some(ToldToEnd::Failure);
+        world.process(process).exit = Exit { signal: Some(15), told, ..Exit::default() };
+    }
+    world.kill(15, 0.4);
+    let process = world.process(15);
+    (process.life, process.exit) = (Life::Exited, Exit { status: Some(1), ..Exit::default() });
+    (process.is_server, process.global_rank) = (true, None);
+    let message = only(&world.until(2)).message.clone();
+    let words = "summation server (host-1, pid 4015, rank 15) has exited with status 1 at ";
+    assert!(message.starts_with(words), "{message}");
+}
