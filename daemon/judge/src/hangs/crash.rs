@@ -26,7 +26,12 @@ struct Ended {
 pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
     if let Some((first, others)) = by_launch(case.sight) {
         let last = others.iter().map(|one| one.at).max().unwrap_or(first.at);
-        if case.sight.scene.now.since(last) <= TOLD_FOR {
+        if case.sight.scene.now.since(last) > TOLD_FOR {
+            return;
+        }
+        if is_told_of_peer(case.sight, first.process) {
+            tell_of_witness(case, first, &others);
+        } else {
             let host = case.sight.process(first.process).host;
             let kernel = kernel::words_about(case, host, first.process);
             tell(case, &[first], &others, kernel);
@@ -152,6 +157,29 @@ fn is_at_work(sight: &Sight<'_, '_>, process: u32) -> bool {
         member.completion_known && !is_over(member.state) && open.any(|state| state == OperationState::Issued)
     };
     !sight.process(process).open_calls.is_empty() || sight.parts(process).iter().any(is_open)
+}
+
+/// Says that somebody failed because another one was gone, where nobody tells who that was: it may have been slow to end, so that
+/// its launch ended it before it had failed. A witness is not accused.
+fn tell_of_witness(case: &mut Case<'_, '_, '_>, first: Ended, others: &[Ended]) {
+    let sight = case.sight;
+    let communicator = sight.largest(first.process).map(|(communicator, _)| communicator);
+    let mut judgement = case.blank(FindingKind::RankDead, communicator);
+    (judgement.began_at, judgement.severity) = (Some(first.at), Severity::Critical);
+    judgement.key = dead::key(sight, first.process);
+    judgement.cause = "peer_gone";
+    let who = words::who(sight, first.process, rank_in(sight, first.process, communicator));
+    judgement.message = format!(
+        "{who} failed first at {}, because a peer of it was gone, and nobody tells which{}",
+        words::clock(first.at),
+        what_followed(sight, first, others)
+    );
+    judgement.advice = format!(
+        "It is a witness. What it wrote last names the one whose connection closed, and that one's own last lines say why: `ringscope \
+         launch` prints them. Where it names none, look for the first error in the output of all ranks{}.",
+        if were_told(sight, others) { ", also of those that the launch has ended" } else { "" }
+    );
+    case.tell(judgement, true);
 }
 
 fn tell(

@@ -250,3 +250,26 @@ fn a_summation_server_is_told_as_one_and_not_as_a_rank() {
     let words = "summation server (host-1, pid 4015, rank 15) has exited with status 1 at ";
     assert!(message.starts_with(words), "{message}");
 }
+
+#[test]
+fn where_only_witnesses_failed_by_themselves_nobody_is_accused() {
+    let (mut world, comm) = at_work();
+    kill_all_but(&mut world, &[], 0.6);
+    for process in 0..16 {
+        let told = Some(ToldToEnd::Failure);
+        world.process(process).exit = Exit { signal: Some(15), told, ..Exit::default() };
+    }
+    // Rank 3 raised an exception, its connections closed, and it was still at its end when its launch ended it.
+    for process in [2, 4] {
+        world.kill(process, 0.4);
+        world.member(comm, process).error =
+            Some(CommError { code: 6, at: Some(at(0.3)), ..CommError::default() });
+        let process = world.process(process);
+        (process.life, process.exit) = (Life::Exited, Exit { status: Some(1), ..Exit::default() });
+    }
+    let verdict = world.until(2);
+    let told = only(&verdict);
+    assert_eq!((told.cause, &*told.culprits), ("peer_gone", &[][..]), "{told:#?}");
+    let words = "because a peer of it was gone, and nobody tells which; its launch then ended the job";
+    assert!(told.message.starts_with("rank 2 (") && told.message.ends_with(words), "{}", told.message);
+}
