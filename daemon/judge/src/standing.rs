@@ -270,19 +270,20 @@ fn told_to_end(told: ToldToEnd) -> Standing {
         ToldToEnd::WorkersDone => Condition::Healthy,
         ToldToEnd::Failure | ToldToEnd::Signal(_) | ToldToEnd::LaunchGone => Condition::Unknown,
     };
-    standing(condition, format!("its launch ended it: {}", why_told(told)))
+    standing(condition, ended_by_launch(told))
 }
 
-/// Why a launch ends processes, in words.
+/// Why a launch has ended a process, or all of a job, in words.
 #[must_use]
-pub fn why_told(told: ToldToEnd) -> String {
-    match told {
+pub fn ended_by_launch(told: ToldToEnd) -> String {
+    let why = match told {
         ToldToEnd::Failure => "another process of the job had failed, or a host was lost".to_owned(),
         ToldToEnd::Signal(0) => "the launch was sent a signal".to_owned(),
         ToldToEnd::Signal(number) => format!("the launch was sent {}", signal::name(number.into())),
-        ToldToEnd::LaunchGone => "the launch itself was gone".to_owned(),
         ToldToEnd::WorkersDone => "all workers were done".to_owned(),
-    }
+        ToldToEnd::LaunchGone => return "its launch was gone, and what it had started was ended".to_owned(),
+    };
+    format!("its launch ended it: {why}")
 }
 
 /// How a process stands that has called `exit`, or came to its end.

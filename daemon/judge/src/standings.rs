@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::Diagnosis;
 use crate::standing::{
-    Calls, Evidence, NOBODY_THERE, Rounds, Watched, condition_of, is_hang, not_judged, of_process, of_whole,
-    unseen_there, why_told,
+    Calls, Evidence, NOBODY_THERE, Rounds, Watched, condition_of, ended_by_launch, is_hang, not_judged,
+    of_process, of_whole, unseen_there,
 };
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{
@@ -422,7 +422,7 @@ fn why_over(finding: Option<&Finding>, processes: &[&Process]) -> Option<String>
     if let Some(why) = processes.first().and_then(told).filter(|why| *why != ToldToEnd::WorkersDone)
         && processes.iter().all(|process| told(process) == Some(why))
     {
-        return Some(format!("its launch ended it: {}", why_told(why)));
+        return Some(ended_by_launch(why));
     }
     let were_killed =
         |process: &&Process| process.state() == ProcessState::Killed && process.exit() == Exit::default();
