@@ -27,6 +27,12 @@ pub fn name(signal: i32) -> String {
     known.to_owned()
 }
 
+/// Whether it asks a process to end, as people and schedulers do: SIGHUP, SIGINT, SIGTERM.
+#[must_use]
+pub const fn asks_to_end(signal: i32) -> bool {
+    matches!(signal, 1 | 2 | 15)
+}
+
 /// What to do about a process that ended by it, where that is known.
 #[must_use]
 pub fn hint(signal: i32) -> Option<&'static str> {

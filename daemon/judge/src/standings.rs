@@ -11,7 +11,7 @@ use crate::standing::{
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{
     CommunicatorState, Condition, Finding, FindingKind, FindingState, JobState, RankState, Severity,
-    Standing, blame,
+    Standing, blame, signal,
 };
 use ringscope_model::limits::STALE_AFTER;
 use ringscope_model::{
@@ -231,6 +231,9 @@ impl<'a> Standings<'a> {
         });
         let finding = self.by_job.get(&**id).copied().or(ended_by.as_ref());
         let standing = self.of_processes(processes.iter().copied(), finding, nothing);
+        if let Some(reason) = asked_to_end(&processes).filter(|_| is_over && finding.is_none()) {
+            return Standing { condition: Condition::Unknown, reason, waits: false };
+        }
         let standing = match why_over(finding, &processes).filter(|_| is_over) {
             Some(reason) => Standing { reason, ..standing },
             None => standing,
@@ -432,6 +435,20 @@ fn why_over(finding: Option<&Finding>, processes: &[&Process]) -> Option<String>
              its launcher ended the others; what they wrote last may say which"
         )
     })
+}
+
+/// By which signal somebody ended a job, where that ended several of its processes, and the others had ended well or were ended by
+/// their launch.
+fn asked_to_end(processes: &[&Process]) -> Option<String> {
+    let mut asked = Vec::new();
+    for process in
+        processes.iter().filter(|process| process.exit().told.is_none() && !has_ended_well(process))
+    {
+        let number = process.exit().signal.map(i32::from);
+        asked.push(number.filter(|number| signal::asks_to_end(*number))?);
+    }
+    let name = signal::name(*asked.first()?);
+    (asked.len() > 1).then(|| format!("somebody ended it: {} of its processes were sent {name}", asked.len()))
 }
 
 /// Whether its end needs no word: a job is judged by those of its processes that are there, or went badly.

@@ -24,6 +24,9 @@ struct Ended {
 
 /// Names who ended first where all have ended, not all at once, and not in good order.
 pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
+    if were_asked_to_end(case.sight) {
+        return;
+    }
     if let Some((first, others)) = by_launch(case.sight) {
         let last = others.iter().map(|one| one.at).max().unwrap_or(first.at);
         if case.sight.scene.now.since(last) > TOLD_FOR {
@@ -57,11 +60,28 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
     }
 }
 
+/// Whether somebody has asked several processes to end, at once and not by their launch, and none failed otherwise: a scheduler does
+/// so, and the processes may end before their launch does.
+fn were_asked_to_end(sight: &Sight<'_, '_>) -> bool {
+    let failed =
+        ended(sight, counts_for_launch).into_iter().filter(|one| sight.process(one.process).ended_badly());
+    let failed: Vec<Ended> = failed.collect();
+    let was_asked = |one: &Ended| {
+        let signal = sight.process(one.process).exit.signal;
+        signal.is_some_and(|number| signal::asks_to_end(number.into()))
+    };
+    failed.len() > 1 && failed.iter().all(|one| was_asked(one) && one.at.since(failed[0].at) <= AT_ONCE)
+}
+
+/// Whether it is a part of what a launch started, or of the job as its communicators tell.
+fn counts_for_launch(sight: &Sight<'_, '_>, process: u32) -> bool {
+    sight.process(process).launched || uses_one(sight, process)
+}
+
 /// Who failed first, and all others, where a launch says whom it has ended and whom not. `None` while any process lives, and
 /// where nobody failed by itself or no launch tells.
 fn by_launch(sight: &Sight<'_, '_>) -> Option<(Ended, Vec<Ended>)> {
-    let mut ended =
-        ended(sight, |sight, process| sight.process(process).launched || uses_one(sight, process));
+    let mut ended = ended(sight, counts_for_launch);
     let exit = |one: &Ended| sight.process(one.process).exit;
     let is_told = |one: &Ended| {
         let it = sight.process(one.process);

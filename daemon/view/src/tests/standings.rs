@@ -113,6 +113,26 @@ fn a_job_whose_processes_were_all_killed_accuses_none_of_them() {
 }
 
 #[test]
+fn a_job_that_somebody_ended_has_not_failed() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let standing = |signals: [u32; 2]| {
+        let killed = |rank: u32| Process {
+            state: ProcessState::Killed.into(),
+            exit_signal: Some(signals[rank as usize]),
+            ..cluster.process(rank)
+        };
+        let mut model = Model::new();
+        model.apply(&batch(1, 1, vec![killed(0), killed(1)]), at(1));
+        jobs(&model, &Diagnosis::new(), at(2)).remove(0).standing
+    };
+    let asked = standing([15, 15]);
+    assert_eq!(asked.condition, Condition::Unknown, "{asked:?}");
+    assert_eq!(asked.reason, "somebody ended it: 2 of its processes were sent SIGTERM");
+    let killed = standing([15, 9]);
+    assert!(killed.condition == Condition::Failed && killed.reason.contains("SIGKILL"), "{killed:?}");
+}
+
+#[test]
 fn the_agents_reason_is_the_one_that_all_give() {
     let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
     let mut refused = cluster.process(1);

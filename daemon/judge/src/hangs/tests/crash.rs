@@ -273,3 +273,27 @@ fn where_only_witnesses_failed_by_themselves_nobody_is_accused() {
     let words = "because a peer of it was gone, and nobody tells which; its launch then ended the job";
     assert!(told.message.starts_with("rank 2 (") && told.message.ends_with(words), "{}", told.message);
 }
+
+#[test]
+fn a_job_that_a_scheduler_ends_has_no_culprit_though_its_launch_ends_later() {
+    let look = |signal, seconds| {
+        let (mut world, _) = at_work();
+        kill_all_but(&mut world, &[], 0.4);
+        world.kill(3, seconds);
+        for process in 0..16 {
+            world.process(process).exit = Exit { signal: Some(15), ..Exit::default() };
+        }
+        world.process(3).exit.signal = Some(signal);
+        world.until(4)
+    };
+    nothing(&look(15, 0.3));
+    // One that failed is one, and so is one that was asked long before the others.
+    assert_eq!(only(&look(11, 0.3)).culprits, [3]);
+    let (mut world, _) = at_work();
+    kill_all_but(&mut world, &[3], 2.0);
+    world.kill(3, 0.3);
+    for process in 0..16 {
+        world.process(process).exit = Exit { signal: Some(15), ..Exit::default() };
+    }
+    assert_eq!(only(&world.until(4)).culprits, [3]);
+}
