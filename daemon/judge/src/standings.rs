@@ -221,8 +221,15 @@ impl<'a> Standings<'a> {
         let mut processes: Vec<&Process> = present().filter(counts).collect();
         if is_over {
             // Who failed first, as far as that is known, is told first.
+            let failed =
+                processes.iter().filter(|process| !has_ended_well(process) && process.exit().told.is_none());
+            let earliest = failed.filter_map(|process| process.ended()).min().unwrap_or_default();
             let order = |process: &Process| blame::order(process.exit().signal.map(i32::from));
-            processes.sort_by_key(|process| (order(process), process.ended()));
+            processes.sort_by_key(|process| {
+                let ended = process.ended().unwrap_or_default();
+                let is_later = ended.0.saturating_sub(earliest.0) > blame::AT_ONCE_NS;
+                (is_later, order(process), ended)
+            });
         }
         let nothing = (Condition::Unknown, "none of its processes is known");
         let ended_by = if is_over { self.ended_by(id, job) } else { None }.filter(|finding| {

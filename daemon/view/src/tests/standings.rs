@@ -133,6 +133,30 @@ fn a_job_that_somebody_ended_has_not_failed() {
 }
 
 #[test]
+fn a_later_crash_is_not_told_before_the_first_failure() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let reason = |later_ms: u64| {
+        let failed = Process {
+            state: ProcessState::Exited.into(),
+            exit_status: Some(3),
+            ended_at_ns: Some(at(1).0),
+            ..cluster.process(0)
+        };
+        let crashed = Process {
+            state: ProcessState::Killed.into(),
+            exit_signal: Some(11),
+            ended_at_ns: Some(at(1).0 + later_ms * 1_000_000),
+            ..cluster.process(1)
+        };
+        let mut model = Model::new();
+        model.apply(&batch(3, 3, vec![failed, crashed]), at(3));
+        jobs(&model, &Diagnosis::new(), at(4)).remove(0).standing.reason
+    };
+    assert!(reason(100).contains("SIGSEGV"), "{}", reason(100));
+    assert!(reason(900).contains("exit status 3"), "{}", reason(900));
+}
+
+#[test]
 fn the_agents_reason_is_the_one_that_all_give() {
     let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
     let mut refused = cluster.process(1);
