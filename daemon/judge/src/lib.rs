@@ -22,6 +22,7 @@ mod history;
 pub mod hops;
 pub mod incidents;
 mod inputs;
+mod job_end;
 mod jobs;
 mod judge;
 mod judgement;

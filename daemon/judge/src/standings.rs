@@ -4,19 +4,18 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use crate::Diagnosis;
+use crate::job_end::{asked_to_end, first_failure_first, has_ended_well, makes_results_wrong, why_over};
 use crate::standing::{
-    Calls, Evidence, NOBODY_THERE, Rounds, Watched, condition_of, ended_by_launch, is_hang, not_judged,
-    of_process, of_whole, unseen_there,
+    Calls, Evidence, NOBODY_THERE, Rounds, Watched, condition_of, is_hang, not_judged, of_process, of_whole,
+    unseen_there,
 };
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{
-    CommunicatorState, Condition, Finding, FindingKind, FindingState, JobState, RankState, Severity,
-    Standing, blame, signal,
+    CommunicatorState, Condition, Finding, FindingKind, FindingState, JobState, RankState, Severity, Standing,
 };
 use ringscope_model::limits::STALE_AFTER;
 use ringscope_model::{
     Communicator, CommunicatorId, Exit, Job, LocalState, Model, Name, Process, ProcessState, RankRef,
-    ToldToEnd,
 };
 use ringscope_wire::batch::FACT_DESTROYED;
 use ringscope_wire::batch::{CollectorState, OperationState};
@@ -220,16 +219,7 @@ impl<'a> Standings<'a> {
         };
         let mut processes: Vec<&Process> = present().filter(counts).collect();
         if is_over {
-            // Who failed first, as far as that is known, is told first.
-            let failed =
-                processes.iter().filter(|process| !has_ended_well(process) && process.exit().told.is_none());
-            let earliest = failed.filter_map(|process| process.ended()).min().unwrap_or_default();
-            let order = |process: &Process| blame::order(process.exit().signal.map(i32::from));
-            processes.sort_by_key(|process| {
-                let ended = process.ended().unwrap_or_default();
-                let is_later = ended.0.saturating_sub(earliest.0) > blame::AT_ONCE_NS;
-                (is_later, order(process), ended)
-            });
+            first_failure_first(&mut processes);
         }
         let nothing = (Condition::Unknown, "none of its processes is known");
         let ended_by = if is_over { self.ended_by(id, job) } else { None }.filter(|finding| {
@@ -414,53 +404,6 @@ pub fn is_past(model: &Model, name: &Name, processes: &[&Process]) -> bool {
     !processes.is_empty()
         && model.hardware_of(name).is_none()
         && states.all(|state| state == ProcessState::Imported)
-}
-
-/// Whether a job that ends in good order ends with what nobody may trust.
-fn makes_results_wrong(kind: FindingKind) -> bool {
-    use FindingKind as Kind;
-    matches!(kind, Kind::SumFingerprintMismatch | Kind::SumParametersDiffer | Kind::CallMismatch)
-}
-
-/// Why a job is over, where that says more than how its processes ended.
-fn why_over(finding: Option<&Finding>, processes: &[&Process]) -> Option<String> {
-    if let Some(finding) = finding.filter(|finding| finding.severity == Severity::Critical) {
-        return Some(finding.message.clone());
-    }
-    let n_processes = processes.len();
-    let told = |process: &&Process| process.exit().told;
-    if let Some(why) = processes.first().and_then(told).filter(|why| *why != ToldToEnd::WorkersDone)
-        && processes.iter().all(|process| told(process) == Some(why))
-    {
-        return Some(ended_by_launch(why));
-    }
-    let were_killed =
-        |process: &&Process| process.state() == ProcessState::Killed && process.exit() == Exit::default();
-    (processes.iter().all(were_killed) && n_processes > 1).then(|| {
-        format!(
-            "all {n_processes} processes were killed, or crashed: somebody ended the job (Ctrl-C, scancel), or one failed and \
-             its launcher ended the others; what they wrote last may say which"
-        )
-    })
-}
-
-/// By which signal somebody ended a job, where that ended several of its processes, and the others had ended well or were ended by
-/// their launch.
-fn asked_to_end(processes: &[&Process]) -> Option<String> {
-    let mut asked = Vec::new();
-    for process in
-        processes.iter().filter(|process| process.exit().told.is_none() && !has_ended_well(process))
-    {
-        let number = process.exit().signal.map(i32::from);
-        asked.push(number.filter(|number| signal::asks_to_end(*number))?);
-    }
-    let name = signal::name(*asked.first()?);
-    (asked.len() > 1).then(|| format!("somebody ended it: {} of its processes were sent {name}", asked.len()))
-}
-
-/// Whether its end needs no word: a job is judged by those of its processes that are there, or went badly.
-fn has_ended_well(process: &Process) -> bool {
-    process.state() == ProcessState::Exited && process.exit_status().is_none_or(|status| status == 0)
 }
 
 fn has_channels(rank: &RankRef<'_>) -> bool {
