@@ -13,6 +13,7 @@ use super::case::Case;
 use super::errors::REMOTE;
 use super::scene::{Life, OperationState, Process};
 use super::sight::{Sight, is_over, lives};
+use super::verdict::Judgement;
 use super::{dead, kernel, words};
 
 /// A process that is gone, and when that was seen, by our clock.
@@ -24,10 +25,12 @@ struct Ended {
 
 /// Names who ended first where all have ended, not all at once, and not in good order.
 pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
-    if were_asked_to_end(case.sight) {
+    let launched =
+        ended(case.sight, |sight, process| sight.process(process).launched || uses_one(sight, process));
+    if were_asked_to_end(case.sight, &launched) {
         return;
     }
-    if let Some((first, others)) = by_launch(case.sight) {
+    if let Some((first, others)) = by_launch(case.sight, launched) {
         let last = others.iter().map(|one| one.at).max().unwrap_or(first.at);
         if case.sight.scene.now.since(last) > TOLD_FOR {
             return;
@@ -62,10 +65,8 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
 
 /// Whether somebody has asked several processes to end, at once and not by their launch, and none failed otherwise: a scheduler does
 /// so, and the processes may end before their launch does.
-fn were_asked_to_end(sight: &Sight<'_, '_>) -> bool {
-    let failed =
-        ended(sight, counts_for_launch).into_iter().filter(|one| sight.process(one.process).ended_badly());
-    let failed: Vec<Ended> = failed.collect();
+fn were_asked_to_end(sight: &Sight<'_, '_>, ended: &[Ended]) -> bool {
+    let failed: Vec<&Ended> = ended.iter().filter(|one| sight.process(one.process).ended_badly()).collect();
     let was_asked = |one: &Ended| {
         let signal = sight.process(one.process).exit.signal;
         signal.is_some_and(|number| signal::asks_to_end(number.into()))
@@ -73,15 +74,9 @@ fn were_asked_to_end(sight: &Sight<'_, '_>) -> bool {
     failed.len() > 1 && failed.iter().all(|one| was_asked(one) && one.at.since(failed[0].at) <= AT_ONCE)
 }
 
-/// Whether it is a part of what a launch started, or of the job as its communicators tell.
-fn counts_for_launch(sight: &Sight<'_, '_>, process: u32) -> bool {
-    sight.process(process).launched || uses_one(sight, process)
-}
-
 /// Who failed first, and all others, where a launch says whom it has ended and whom not. `None` while any process lives, and
 /// where nobody failed by itself or no launch tells.
-fn by_launch(sight: &Sight<'_, '_>) -> Option<(Ended, Vec<Ended>)> {
-    let mut ended = ended(sight, counts_for_launch);
+fn by_launch(sight: &Sight<'_, '_>, mut ended: Vec<Ended>) -> Option<(Ended, Vec<Ended>)> {
     let exit = |one: &Ended| sight.process(one.process).exit;
     let is_told = |one: &Ended| {
         let it = sight.process(one.process);
@@ -179,14 +174,20 @@ fn is_at_work(sight: &Sight<'_, '_>, process: u32) -> bool {
     !sight.process(process).open_calls.is_empty() || sight.parts(process).iter().any(is_open)
 }
 
+/// A judgement about the end of the first, and the largest of its communicators.
+fn blank(case: &Case<'_, '_, '_>, first: Ended) -> (Judgement, Option<u32>) {
+    let communicator = case.sight.largest(first.process).map(|(communicator, _)| communicator);
+    let mut judgement = case.blank(FindingKind::RankDead, communicator);
+    (judgement.began_at, judgement.severity) = (Some(first.at), Severity::Critical);
+    judgement.key = dead::key(case.sight, first.process);
+    (judgement, communicator)
+}
+
 /// Says that somebody failed because another one was gone, where nobody tells who that was: it may have been slow to end, so that
 /// its launch ended it before it had failed. A witness is not accused.
 fn tell_of_witness(case: &mut Case<'_, '_, '_>, first: Ended, others: &[Ended]) {
     let sight = case.sight;
-    let communicator = sight.largest(first.process).map(|(communicator, _)| communicator);
-    let mut judgement = case.blank(FindingKind::RankDead, communicator);
-    (judgement.began_at, judgement.severity) = (Some(first.at), Severity::Critical);
-    judgement.key = dead::key(sight, first.process);
+    let (mut judgement, communicator) = blank(case, first);
     judgement.cause = "peer_gone";
     let who = words::who(sight, first.process, rank_in(sight, first.process, communicator));
     judgement.message = format!(
@@ -211,11 +212,7 @@ fn tell(
     let sight = case.sight;
     let Some(first) = culprits.first().copied() else { return };
     let it = sight.process(first.process);
-    let communicator = sight.largest(first.process).map(|(communicator, _)| communicator);
-    let mut judgement = case.blank(FindingKind::RankDead, communicator);
-    judgement.began_at = Some(first.at);
-    judgement.severity = Severity::Critical;
-    judgement.key = dead::key(sight, first.process);
+    let (mut judgement, communicator) = blank(case, first);
     let named = culprits.iter().map(|one| {
         let process = sight.process(one.process);
         (one.process, rank_in(sight, one.process, communicator), words::ended(process))

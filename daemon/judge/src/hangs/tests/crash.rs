@@ -192,15 +192,20 @@ fn a_launch_knows_whom_it_has_ended_and_so_who_failed() {
     }
 }
 
+/// All were told to end by their launch because of a failure, and did.
+fn end_by_launch(world: &mut World) {
+    kill_all_but(world, &[], 0.6);
+    for process in 0..16 {
+        let told = Some(ToldToEnd::Failure);
+        world.process(process).exit = Exit { signal: Some(15), told, ..Exit::default() };
+    }
+}
+
 #[test]
 fn who_failed_because_a_peer_was_gone_is_not_the_first() {
     let look = |code| {
         let (mut world, comm) = at_work();
-        kill_all_but(&mut world, &[], 0.6);
-        for process in 0..16 {
-            let told = Some(ToldToEnd::Failure);
-            world.process(process).exit = Exit { signal: Some(15), told, ..Exit::default() };
-        }
+        end_by_launch(&mut world);
         for (process, seconds) in [(4, 0.4), (3, 0.5)] {
             world.kill(process, seconds);
             let process = world.process(process);
@@ -237,11 +242,7 @@ fn who_had_ended_long_before_the_first_failure_did_not_end_with_it() {
 #[test]
 fn a_summation_server_is_told_as_one_and_not_as_a_rank() {
     let (mut world, _) = at_work();
-    kill_all_but(&mut world, &[], 0.6);
-    for process in 0..16 {
-        let told = Some(ToldToEnd::Failure);
-        world.process(process).exit = Exit { signal: Some(15), told, ..Exit::default() };
-    }
+    end_by_launch(&mut world);
     world.kill(15, 0.4);
     let process = world.process(15);
     (process.life, process.exit) = (Life::Exited, Exit { status: Some(1), ..Exit::default() });
@@ -254,11 +255,7 @@ fn a_summation_server_is_told_as_one_and_not_as_a_rank() {
 #[test]
 fn where_only_witnesses_failed_by_themselves_nobody_is_accused() {
     let (mut world, comm) = at_work();
-    kill_all_but(&mut world, &[], 0.6);
-    for process in 0..16 {
-        let told = Some(ToldToEnd::Failure);
-        world.process(process).exit = Exit { signal: Some(15), told, ..Exit::default() };
-    }
+    end_by_launch(&mut world);
     // Rank 3 raised an exception, its connections closed, and it was still at its end when its launch ended it.
     for process in [2, 4] {
         world.kill(process, 0.4);
